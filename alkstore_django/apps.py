@@ -1,0 +1,22 @@
+"""The Django app."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.utils.module_loading import autodiscover_modules
+from django.utils.translation import gettext_lazy as _
+
+
+class AlkstoreConfig(AppConfig):
+    """Registers checks and log receivers, discovers the apps' queues; runs no SQL."""
+
+    name = "alkstore_django"
+    verbose_name = _("Durable jobs")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from . import checks  # noqa: F401  registers the system checks
+        from .signals import connect_log_receivers
+
+        connect_log_receivers()
+        autodiscover_modules("queues")

@@ -1,0 +1,1 @@
+"""Pure rules: no Django, no SQL, no reading of clocks."""

@@ -1,0 +1,297 @@
+"""The contract of an engine: one method per operation, and the docstring is the law.
+
+An engine serves one database alias in one process. It speaks through that alias's Django
+connection of the calling thread, so every statement joins the caller's transaction if one
+is open, and commits itself if none is. Identifiers are quoted once, at construction;
+values are always parameters.
+
+Clock: each statement reads the database's clock once, in microseconds. ``frozen_now_us``
+replaces it for tests. Stored instants are whole UTC seconds: the present rounds down, a
+promised instant (run_at after a delay, deadline, expiry) rounds up.
+
+The held-claim predicate, used by all that acts on a claim: the row is processing, carries
+this claim's token, and its deadline lies ahead (``deadline > now``). A claim is lapsed when
+``deadline <= now``: at no instant are both true.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import string
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib import resources
+from types import ModuleType
+from typing import Any, ClassVar, Protocol
+
+from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ..conf import StoreSettings
+from ..core.options import Stamps
+from ..core.records import Claim, Enqueued, JobRow
+
+TABLES = ("job", "dead_job")
+
+
+class Subscription(Protocol):
+    """One waiter's place at the wake: wakes are kept from the moment it exists."""
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait for a wake; True when one came (or was kept since the last wait)."""
+        ...
+
+    def close(self) -> None:
+        """Give the place up; a second call changes nothing."""
+        ...
+
+
+class Engine(ABC):
+    """All that the package does on one database alias."""
+
+    display_name: ClassVar[str]
+    supports_parallel_writers: ClassVar[bool]
+    """False where a transaction that writes keeps every other writer of the database out."""
+
+    def __init__(self, using: str, settings: StoreSettings, sql: ModuleType) -> None:
+        self.using = using
+        self.settings = settings
+        self.frozen_now_us: int | None = None
+        self.sql = Statements(sql, {name: self.table(name) for name in TABLES})
+
+    # -- tables ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def table(self, name: str) -> str:
+        """Return the quoted name of an engine-owned table, a percent sign doubled."""
+
+    @abstractmethod
+    def schema_script(self, name: str) -> str:
+        """Return the frozen DDL file ``name`` with this engine's identifiers filled in."""
+
+    @abstractmethod
+    def has_tables(self) -> bool:
+        """Return whether ``migrate`` has created the engine's tables."""
+
+    @abstractmethod
+    def empty(self) -> None:
+        """Delete every row of the engine's tables; ids go on from where they were."""
+
+    # -- jobs -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def enqueue(self, stamps: Stamps, payload: bytes) -> Enqueued:
+        """Store one pending job and return its id.
+
+        Law: CONTRACT 1.4, 2.1 to 2.3, 3.1.
+        """
+
+    @abstractmethod
+    def enqueue_many(self, stamps: Stamps, payloads: Sequence[bytes]) -> list[Enqueued]:
+        """Store one pending job per payload, all or none; ids ascend in the order given.
+
+        Law: CONTRACT 3.2.
+        """
+
+    @abstractmethod
+    def claim(self, queue: str, *, worker_id: str, n: int, token: int) -> list[JobRow]:
+        """Hand up to ``n`` ready jobs of ``queue`` to ``worker_id``, each to nobody else.
+
+        First, lapsed jobs of the queue with no attempts left go to the dead. Order: priority
+        descending, run_at ascending, id ascending, over pending and lapsed jobs together. A
+        lapsed claim is ready again and costs an attempt. Jobs past ``expires_at`` are never
+        handed out.
+
+        Args:
+            n: how many at most, at least 1.
+            token: the fence of the claims made; never used before.
+        Returns:
+            0..n rows, as claimed, in claim order.
+        Law: CONTRACT 3.3, 3.4.
+        """
+
+    @abstractmethod
+    def ack(self, claims: Collection[Claim]) -> set[int]:
+        """Delete the rows of the claims that are still held; return the ids deleted.
+
+        Law: CONTRACT 3.5, 3.7.
+        """
+
+    @abstractmethod
+    def ack_ids(self, job_ids: Collection[int]) -> int:
+        """Delete the rows that are processing and unlapsed, whoever claimed them; count them.
+
+        Law: CONTRACT 3.7.
+        """
+
+    @abstractmethod
+    def retry(self, claim: Claim, *, delay_us: int) -> bool:
+        """Put a held job back to pending at now + delay, if its budget is not spent.
+
+        Law: CONTRACT 3.8.
+        """
+
+    @abstractmethod
+    def bury(self, claim: Claim, *, error: str) -> bool:
+        """Move a held job to the dead with ``error``.
+
+        Law: CONTRACT 3.9, 3.10.
+        """
+
+    @abstractmethod
+    def heartbeat(self, claim: Claim, *, extend_us: int) -> bool:
+        """Set a held claim's deadline to now + extend.
+
+        Law: CONTRACT 3.6.
+        """
+
+    @abstractmethod
+    def renew(self, claims: Collection[Claim]) -> set[int]:
+        """Set each held claim's deadline to now + its own visibility timeout.
+
+        Never waits for a row that another transaction holds: such a claim counts as held.
+
+        Returns:
+            the ids of the claims that are still held.
+        Law: CONTRACT 7.1, 7.4.
+        """
+
+    @abstractmethod
+    def give_back(self, claims: Collection[Claim]) -> set[int]:
+        """Put held jobs back to pending as they were, their claim's attempt returned.
+
+        Returns:
+            the ids given back.
+        Law: CONTRACT 7.4.
+        """
+
+    @abstractmethod
+    def cancel(self, job_id: int) -> bool:
+        """Delete a pending or processing row.
+
+        Law: CONTRACT 3.11.
+        """
+
+    @abstractmethod
+    def get_job(self, job_id: int, *, queue: str | None = None) -> JobRow | None:
+        """Read a job, dead ones too; with ``queue``, only of that queue.
+
+        Law: CONTRACT 1.5, 3.12.
+        """
+
+    @abstractmethod
+    def sweep_expired(self, queue: str, *, limit: int) -> int:
+        """Move up to ``limit`` rows past ``expires_at`` to the dead; return how many.
+
+        Passes over rows that another session holds.
+        Law: CONTRACT 3.13.
+        """
+
+    @abstractmethod
+    def purge_dead(self, queue: str, *, retention_s: int, limit: int) -> int:
+        """Delete up to ``limit`` dead rows with died_at + retention <= now; return how many.
+
+        Law: CONTRACT 3.13.
+        """
+
+    @abstractmethod
+    def live_count(self, queue: str, *, at_most: int) -> int:
+        """Return how many jobs are pending or processing, none counted beyond ``at_most``."""
+
+    # -- wake -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def wake(self, queue: str) -> None:
+        """Wake the waiters of ``queue`` in every process. Called after a commit, never before.
+
+        A hint: a failure is logged and harms nobody.
+        Law: CONTRACT 6.1 to 6.3.
+        """
+
+    @abstractmethod
+    def subscribe(self, queues: Sequence[str], *, must_connect: bool = True) -> Subscription:
+        """Return a subscription that any wake of ``queues`` rings, effective on return.
+
+        Args:
+            must_connect: raise ``django.db.OperationalError`` if the wake cannot be reached
+                now; else return at once and go on trying.
+        Law: CONTRACT 6.2 to 6.4.
+        """
+
+    # -- health ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def is_outage(self, error: BaseException) -> bool:
+        """Return whether ``error`` says that the database is away, busy or refuses writes.
+
+        Judged by SQLSTATE or SQLite's error code, never by message text.
+        """
+
+    @abstractmethod
+    def drop_stale_connection(self) -> None:
+        """Close this thread's connection if it no longer leads to the store.
+
+        That is: broken, or open on a file that was replaced since. The next statement
+        connects anew. Does nothing inside a transaction.
+        """
+
+    @abstractmethod
+    def worker_fault(self) -> str | None:
+        """Return why no worker can run on this database, in one line; ``None`` if one can."""
+
+    # -- shared plumbing ------------------------------------------------------------------
+
+    def clock_us(self) -> int:
+        """Return the database's present instant in epoch microseconds."""
+        return int(self.rows(self.sql.CLOCK)[0][0])
+
+    @property
+    def connection(self) -> BaseDatabaseWrapper:
+        """The Django connection of the alias in this thread."""
+        return connections[self.using]
+
+    def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Run a statement with the clock among its parameters; return all of its rows."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, {"now_us": self.frozen_now_us, **values})
+            return cursor.fetchall()
+
+    def count(self, statement: str, **values: Any) -> int:
+        """Run a statement with the clock among its parameters; return the rows it changed."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, {"now_us": self.frozen_now_us, **values})
+            return int(cursor.rowcount)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Run several statements as one: a transaction, or a savepoint of the caller's."""
+        with transaction.atomic(using=self.using):
+            yield
+
+
+def in_claim_order(rows: list[JobRow]) -> list[JobRow]:
+    """Sort by the documented key, since RETURNING promises no order."""
+    rows.sort(key=lambda row: (-row.priority, row.run_at, row.id))
+    return rows
+
+
+def read_schema_script(package: str, name: str, identifiers: Mapping[str, str]) -> str:
+    """Return the frozen DDL file ``schema/<name>.sql`` of an engine, identifiers filled in."""
+    text = resources.files(package).joinpath("schema", f"{name}.sql").read_text(encoding="utf-8")
+    return string.Template(text).substitute(identifiers)
+
+
+class Statements:
+    """The statements of one ``sql.py`` with the identifiers of one engine filled in."""
+
+    def __init__(self, module: ModuleType, identifiers: Mapping[str, str]) -> None:
+        def rendered(text: str) -> str:
+            return string.Template(text).substitute(identifiers)
+
+        for name, text in vars(module).items():
+            if name.isupper():
+                pair = isinstance(text, tuple)
+                setattr(self, name, tuple(map(rendered, text)) if pair else rendered(text))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no statement is named {name}")

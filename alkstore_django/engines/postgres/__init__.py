@@ -1,0 +1,1 @@
+"""The PostgreSQL engine: SKIP LOCKED claims, LISTEN/NOTIFY wake, psycopg 3."""

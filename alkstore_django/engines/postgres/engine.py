@@ -1,0 +1,199 @@
+"""The engine on PostgreSQL. See ``engines/base.py`` for what each method promises."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+
+from django.db import DatabaseError, Error
+
+from ...conf import StoreSettings
+from ...core.errortext import EXPIRED, MAX_ATTEMPTS_EXCEEDED
+from ...core.options import Stamps
+from ...core.records import Claim, Enqueued, JobRow
+from ..base import Engine, Subscription, in_claim_order, read_schema_script
+from . import sql
+from .wake import WakeHub, channel_name, hub_for
+
+logger = logging.getLogger("alkstore_django.engines.postgres")
+
+# One statement of enqueue_many carries at most so many rows, and about so many bytes.
+MANY_ROWS = 5_000
+MANY_BYTES = 8 * 1024 * 1024
+SPENT_AT_ONCE = 1_000
+
+# SQLSTATEs that say the server is away, going, read-only, or out of connections; 40001 and
+# 40P01 say that only this try was refused.
+_OUTAGE_CLASSES = ("08", "57P", "53")
+_OUTAGE_STATES = {"25006", "40001", "40P01", "55P03"}
+
+
+class PostgresEngine(Engine):
+    """One store in one schema of a PostgreSQL database."""
+
+    display_name = "PostgreSQL"
+    supports_parallel_writers = True
+
+    def __init__(self, using: str, settings: StoreSettings) -> None:
+        super().__init__(using, settings, sql)
+
+    # -- tables ---------------------------------------------------------------------------
+
+    def table(self, name: str) -> str:
+        return f"{_quoted(self.settings.schema)}.{_quoted(name)}".replace("%", "%%")
+
+    def schema_script(self, name: str) -> str:
+        schema = self.settings.schema
+        identifiers = {
+            "schema": _quoted(schema),
+            "schema_literal": "'" + schema.replace("'", "''") + "'",
+            "job": f"{_quoted(schema)}.job",
+            "dead_job": f"{_quoted(schema)}.dead_job",
+        }
+        return read_schema_script(__package__, name, identifiers)
+
+    def has_tables(self) -> bool:
+        schema = _quoted(self.settings.schema)
+        names = {"job": f"{schema}.job", "dead_job": f"{schema}.dead_job"}
+        return bool(self.rows(self.sql.HAS_TABLES, **names)[0][0])
+
+    def empty(self) -> None:
+        self.count(self.sql.EMPTY_JOBS)
+        self.count(self.sql.EMPTY_DEAD_JOBS)
+
+    # -- jobs -----------------------------------------------------------------------------
+
+    def enqueue(self, stamps: Stamps, payload: bytes) -> Enqueued:
+        values = {name: getattr(stamps, name) for name in Stamps.__slots__}
+        return Enqueued(*self.rows(self.sql.ENQUEUE, **values, payload=payload)[0])
+
+    def enqueue_many(self, stamps: Stamps, payloads: Sequence[bytes]) -> list[Enqueued]:
+        values = {name: getattr(stamps, name) for name in Stamps.__slots__}
+        stored: list[Enqueued] = []
+        with self.together():
+            for chunk in _chunks(payloads):
+                rows = self.rows(self.sql.ENQUEUE_MANY, **values, payloads=chunk)
+                stored += sorted(Enqueued(*row) for row in rows)
+        return stored
+
+    def claim(self, queue: str, *, worker_id: str, n: int, token: int) -> list[JobRow]:
+        self._bury_spent(queue)
+        rows = self.rows(self.sql.CLAIM, queue=queue, worker_id=worker_id, n=n, token=token)
+        return in_claim_order([JobRow._make(row) for row in rows])
+
+    def _bury_spent(self, queue: str) -> None:
+        while self.rows(self.sql.HAS_SPENT, queue=queue)[0][0]:
+            values = {"queue": queue, "error": MAX_ATTEMPTS_EXCEEDED, "limit": SPENT_AT_ONCE}
+            if self.count(self.sql.BURY_SPENT, **values) < SPENT_AT_ONCE:
+                return  # what is left is held by another session, which buries it
+
+    def ack(self, claims: Collection[Claim]) -> set[int]:
+        return self._ids(self.sql.ACK, claims)
+
+    def ack_ids(self, job_ids: Collection[int]) -> int:
+        return self.count(self.sql.ACK_IDS, ids=list(job_ids)) if job_ids else 0
+
+    def retry(self, claim: Claim, *, delay_us: int) -> bool:
+        return self._one(self.sql.RETRY, claim, delay_us=delay_us)
+
+    def bury(self, claim: Claim, *, error: str) -> bool:
+        return self._one(self.sql.BURY, claim, error=error)
+
+    def heartbeat(self, claim: Claim, *, extend_us: int) -> bool:
+        return self._one(self.sql.HEARTBEAT, claim, extend_us=extend_us)
+
+    def renew(self, claims: Collection[Claim]) -> set[int]:
+        renewed = self._ids(self.sql.RENEW, claims)
+        rest = [claim for claim in claims if claim.job_id not in renewed]
+        return renewed | self._ids(self.sql.STILL_HELD, rest)
+
+    def give_back(self, claims: Collection[Claim]) -> set[int]:
+        return self._ids(self.sql.GIVE_BACK, claims)
+
+    def cancel(self, job_id: int) -> bool:
+        return self.count(self.sql.CANCEL, id=job_id) == 1
+
+    def get_job(self, job_id: int, *, queue: str | None = None) -> JobRow | None:
+        rows = self.rows(self.sql.GET_JOB, id=job_id, queue=queue)
+        return JobRow._make(rows[0]) if rows else None
+
+    def sweep_expired(self, queue: str, *, limit: int) -> int:
+        return self.count(self.sql.SWEEP_EXPIRED, queue=queue, error=EXPIRED, limit=limit)
+
+    def purge_dead(self, queue: str, *, retention_s: int, limit: int) -> int:
+        values = {"queue": queue, "retention_s": retention_s, "limit": limit}
+        return self.count(self.sql.PURGE_DEAD, **values)
+
+    def live_count(self, queue: str, *, at_most: int) -> int:
+        counted = self.rows(self.sql.LIVE_COUNT, queue=queue, at_most=at_most)[0][0]
+        return min(int(counted), at_most)
+
+    def _one(self, statement: str, claim: Claim, **values: object) -> bool:
+        return self.count(statement, id=claim.job_id, token=claim.token, **values) == 1
+
+    def _ids(self, statement: str, claims: Collection[Claim]) -> set[int]:
+        if not claims:
+            return set()
+        rows = self.rows(statement, claims=[list(claim) for claim in claims])
+        return {row[0] for row in rows}
+
+    # -- wake -----------------------------------------------------------------------------
+
+    def wake(self, queue: str) -> None:
+        hub = self._hub()
+        if not self.settings.notify:
+            hub.ring(queue)
+            return
+        try:
+            self.rows(self.sql.NOTIFY, channel=channel_name(self.settings.schema, queue))
+        except Error as error:
+            logger.warning("NOTIFY failed, waiters re-poll: queue=%s error=%s", queue, error)
+
+    def subscribe(self, queues: Sequence[str], *, must_connect: bool = True) -> Subscription:
+        return self._hub().subscribe(queues, must_connect=must_connect)
+
+    def _hub(self) -> WakeHub:
+        return hub_for(self.using, self.settings)
+
+    # -- health ---------------------------------------------------------------------------
+
+    def is_outage(self, error: BaseException) -> bool:
+        if not isinstance(error, Error):
+            return False
+        state = getattr(error.__cause__, "sqlstate", None)
+        if state is None:  # the client noticed: no connection, or it broke
+            return (
+                not isinstance(error, DatabaseError) or type(error).__name__ == "OperationalError"
+            )
+        return state.startswith(_OUTAGE_CLASSES) or state in _OUTAGE_STATES
+
+    def drop_stale_connection(self) -> None:
+        connection = self.connection
+        if connection.connection is not None and not connection.in_atomic_block:
+            if connection.connection.closed or connection.connection.broken:
+                connection.close()
+            else:
+                connection.close_if_unusable_or_obsolete()
+
+    def worker_fault(self) -> str | None:
+        if self.rows(self.sql.IN_RECOVERY)[0][0]:
+            return "the server is a standby in recovery; a worker needs the primary"
+        return None
+
+
+def _quoted(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def _chunks(payloads: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Split into runs of bounded rows and bytes, each with at least one payload."""
+    chunk: list[bytes] = []
+    size = 0
+    for payload in payloads:
+        if chunk and (len(chunk) == MANY_ROWS or size + len(payload) > MANY_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(payload)
+        size += len(payload)
+    if chunk:
+        yield chunk

@@ -1,0 +1,60 @@
+"""Which engine serves an alias: the one place that reads ``connection.vendor``."""
+
+from __future__ import annotations
+
+import threading
+from importlib import import_module
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.db import connections
+
+from ..conf import store_settings
+from .base import Engine
+
+_ENGINES = {
+    "postgresql": ("alkstore_django.engines.postgres.engine", "PostgresEngine"),
+    "sqlite": ("alkstore_django.engines.sqlite.engine", "SQLiteEngine"),
+}
+
+_lock = threading.Lock()
+_made: dict[str, Engine] = {}
+
+
+def engine_for(using: str) -> Engine:
+    """Return the engine of an alias, one per alias and process; runs no SQL.
+
+    Raises:
+        django.utils.connection.ConnectionDoesNotExist: DATABASES has no such alias.
+        ImproperlyConfigured: no engine serves that database, or ALKSTORE is wrong.
+    """
+    engine = _made.get(using)
+    if engine is None:
+        with _lock:
+            engine = _made.get(using) or _made.setdefault(using, _make(using))
+    return engine
+
+
+def supports(using: str) -> bool:
+    """Return whether an engine serves the database of the alias."""
+    return connections[using].vendor in _ENGINES
+
+
+def _make(using: str) -> Engine:
+    vendor = connections[using].vendor
+    if vendor not in _ENGINES:
+        raise ImproperlyConfigured(
+            f"alkstore_django serves PostgreSQL and SQLite; the alias {using!r} is {vendor}"
+        )
+    module, name = _ENGINES[vendor]
+    engine: Engine = getattr(import_module(module), name)(using, store_settings(using))
+    return engine
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting in {"ALKSTORE", "DATABASES"}:
+        _made.clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="alkstore_django.engines")

@@ -1,0 +1,94 @@
+"""Which function handles which queue. Filled by ``@queue.handler``, read by workers."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from .core.instants import MICROSECONDS, length_us
+from .exceptions import InvalidOptions
+
+if TYPE_CHECKING:
+    from .queues import Queue
+
+HandlerFunction = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function of one job, and how the worker runs it.
+
+    Attributes:
+        atomic: run it in one transaction with its ack.
+        heartbeat: renew the job's deadline while it runs.
+        timeout_s: seconds after which its claim ends; ``None`` for no limit.
+    """
+
+    queue: Queue
+    function: HandlerFunction
+    atomic: bool = False
+    heartbeat: bool = True
+    timeout_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The function's dotted name."""
+        function = self.function
+        module = getattr(function, "__module__", None) or type(function).__module__
+        return f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+
+_handlers: dict[tuple[str, str], Handler] = {}
+_declared: weakref.WeakSet[Queue] = weakref.WeakSet()
+
+
+def declare(queue: Queue) -> None:
+    """Remember that the code has made this queue, to tell a queue without a handler from a typo."""
+    _declared.add(queue)
+
+
+def declared_names(using: str) -> set[str]:
+    """Return the names of the queues that the code has made on an alias."""
+    return {queue.name for queue in _declared if queue.using == using}
+
+
+def register(
+    queue: Queue, function: object, *, atomic: object, heartbeat: object, timeout_s: object
+) -> None:
+    """Make ``function`` the handler of ``queue``.
+
+    Raises:
+        InvalidOptions: an option is of the wrong kind.
+        ImproperlyConfigured: the queue already has another handler.
+    """
+    if not callable(function):
+        raise InvalidOptions("handler", "must be callable", function)
+    for field, value in (("atomic", atomic), ("heartbeat", heartbeat)):
+        if not isinstance(value, bool):
+            raise InvalidOptions(field, "must be True or False", value)
+    seconds = None
+    if timeout_s is not None:
+        seconds = length_us("timeout_s", timeout_s, at_least_s=0) / MICROSECONDS
+        if not seconds:
+            raise InvalidOptions("timeout_s", "must be above 0 s", timeout_s)
+    handler = Handler(queue, function, bool(atomic), bool(heartbeat), seconds)
+    other = _handlers.get((queue.using, queue.name))
+    if other is not None and other.name != handler.name:
+        raise ImproperlyConfigured(
+            f"queue {queue.name!r} has two handlers: {other.name} and {handler.name}"
+        )
+    _handlers[queue.using, queue.name] = handler
+
+
+def unregister(queue: Queue) -> None:
+    """Forget the handler of ``queue``, if it has one."""
+    _handlers.pop((queue.using, queue.name), None)
+
+
+def handlers_on(using: str) -> dict[str, Handler]:
+    """Return the handlers of an alias by queue name, in the order of registration."""
+    return {name: handler for (alias, name), handler in _handlers.items() if alias == using}

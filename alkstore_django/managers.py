@@ -1,0 +1,142 @@
+"""The raw-SQL managers: what can be done with the jobs of one alias.
+
+A manager is bound to an alias like any of Django's (``Job.objects.db_manager("other")``),
+and never asks a router for it. Its operations take checked values, run the engine's
+statements in the caller's transaction if there is one, and see to the wake after the
+commit. Queues build on them; use a ``Queue`` unless you need the rows themselves.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+from django.db.models import F, Q
+
+from .commit_wake import wake_after_commit
+from .core.backoff import backoff_s
+from .core.errortext import FAILED, MAX_ATTEMPTS_EXCEEDED, kept_error
+from .core.instants import MICROSECONDS
+from .core.options import Stamps
+from .core.records import Claim, JobRow, SweepResult
+from .engines.base import Engine
+from .engines.registry import engine_for
+from .fields import EpochNow
+from .tables import EngineQuerySet
+
+SWEEP_BATCH = 500
+
+
+class JobQuerySet(EngineQuerySet):
+    """Reads the live jobs."""
+
+    def for_queue(self, name: str) -> JobQuerySet:
+        """Only the jobs of one queue."""
+        return self.filter(queue=name)
+
+    def ready(self) -> JobQuerySet:
+        """Jobs that a claim could take now, in claim order."""
+        reached = Q(state="pending", run_at__lte=EpochNow())
+        lapsed = Q(state="processing", deadline__lte=EpochNow(), attempts__lt=F("max_attempts"))
+        unexpired = Q(expires_at__isnull=True) | Q(expires_at__gt=EpochNow())
+        return self.filter(reached | lapsed, unexpired).order_by("-priority", "run_at", "id")
+
+    def running(self) -> JobQuerySet:
+        """Jobs whose claim is held."""
+        return self.filter(state="processing", deadline__gt=EpochNow())
+
+    def lapsed(self) -> JobQuerySet:
+        """Jobs whose claim lapsed and was not taken over yet."""
+        return self.filter(state="processing", deadline__lte=EpochNow())
+
+
+class DeadJobQuerySet(EngineQuerySet):
+    """Reads the dead jobs."""
+
+    def for_queue(self, name: str) -> DeadJobQuerySet:
+        """Only the jobs of one queue."""
+        return self.filter(queue=name)
+
+
+if TYPE_CHECKING:
+    _JobManager = models.Manager[Any]
+else:
+    _JobManager = models.Manager.from_queryset(JobQuerySet)
+
+DeadJobManager = models.Manager.from_queryset(DeadJobQuerySet)
+
+
+class JobManager(_JobManager):
+    """The operations on jobs. Arguments are checked values; see ``Queue`` for the rules."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the alias that this manager is bound to."""
+        return engine_for(self.db)
+
+    def enqueue(self, stamps: Stamps, payload: bytes) -> int:
+        """Store one job; its wake follows the commit, if it is ready by then."""
+        engine = self.engine
+        stored = engine.enqueue(stamps, payload)
+        if stored.ready:
+            wake_after_commit(engine, stamps.queue)
+        return stored.id
+
+    def enqueue_many(self, stamps: Stamps, payloads: Sequence[bytes]) -> list[int]:
+        """Store one job per payload, all or none; ids in the order given."""
+        if not payloads:
+            return []
+        engine = self.engine
+        stored = engine.enqueue_many(stamps, payloads)
+        if any(job.ready for job in stored):
+            wake_after_commit(engine, stamps.queue)
+        return [job.id for job in stored]
+
+    def claim(self, queue: str, *, worker_id: str, n: int) -> list[JobRow]:
+        """Claim up to ``n`` ready jobs, each under this call's own fence."""
+        if n <= 0:
+            return []
+        token = secrets.randbits(63)
+        return self.engine.claim(queue, worker_id=worker_id, n=min(n, 2**31 - 1), token=token)
+
+    def ack(self, claims: Collection[Claim]) -> set[int]:
+        """Delete the jobs whose claims are still held; return their ids."""
+        return self.engine.ack(claims)
+
+    def retry(self, row: JobRow, *, error: object, delay_us: int | None) -> bool:
+        """Put a claimed job back, or bury it if that claim was its last attempt."""
+        if row.attempts >= row.max_attempts:
+            return self.bury(row, error=kept_error(error, default=MAX_ATTEMPTS_EXCEEDED))
+        if delay_us is None:
+            delay_us = backoff_s(row.backoff_base_s, row.attempts) * MICROSECONDS
+        return self.engine.retry(claim_of(row), delay_us=delay_us)
+
+    def fail(self, row: JobRow, *, error: object) -> bool:
+        """Move a claimed job to the dead."""
+        return self.bury(row, error=kept_error(error, default=FAILED))
+
+    def bury(self, row: JobRow, *, error: str) -> bool:
+        """Move a claimed job to the dead with exactly this error."""
+        return self.engine.bury(claim_of(row), error=error)
+
+    def sweep(self, queue: str, *, retention_s: int | None) -> SweepResult:
+        """Bury what has expired and purge what is beyond retention, in short batches.
+
+        Outside a transaction each batch commits by itself, so that no lock lasts long.
+        """
+        engine = self.engine
+        expired = purged = 0
+        while moved := engine.sweep_expired(queue, limit=SWEEP_BATCH):
+            expired += moved
+        if retention_s is not None:
+            while gone := engine.purge_dead(queue, retention_s=retention_s, limit=SWEEP_BATCH):
+                purged += gone
+        return SweepResult(expired=expired, purged=purged)
+
+
+def claim_of(row: JobRow) -> Claim:
+    """Return the fence of a row as it was claimed."""
+    assert row.claim_token is not None
+    return Claim(row.id, row.claim_token)

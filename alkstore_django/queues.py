@@ -1,0 +1,347 @@
+"""Queues and the handles on claimed jobs: the front door of the package."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from django.db import connections
+
+from . import handlers
+from .conf import default_alias
+from .core.instants import Instant, Length, length_us
+from .core.names import checked_name, checked_worker_id
+from .core.options import (
+    EnqueueOptions,
+    QueueOptions,
+    checked_batch_size,
+    checked_job_id,
+)
+from .core.payloads import JSON, Codec, checked_codec, encode_payload
+from .core.records import Claim, Job, JobRow, SweepResult
+from .engines.base import Subscription
+from .engines.registry import engine_for
+from .exceptions import InvalidOptions, StoreClosed
+
+if TYPE_CHECKING:
+    from .managers import JobManager
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class StoreAccess:
+    """The way from queues and handles to one alias's jobs; shut for good when closed."""
+
+    def __init__(self, using: str | None) -> None:
+        self.using = default_alias() if using is None else using
+        connections.settings[self.using]  # an unknown alias is told here, before any use
+        self.closed = False
+        self._jobs: JobManager | None = None
+
+    @property
+    def jobs(self) -> JobManager:
+        """The manager bound to the alias; ``StoreClosed`` once the store is closed."""
+        if self.closed:
+            raise StoreClosed(self.using)
+        if self._jobs is None:
+            from .models import Job as JobMirror  # models need the app registry, queues do not
+
+            self._jobs = JobMirror.objects.db_manager(self.using)
+        return self._jobs
+
+
+class Queue:
+    """A durable at-least-once job queue, by name.
+
+    A queue is a name and its options; making one runs no SQL and creates nothing. The
+    options are stamped onto each job when it is enqueued and never looked up again,
+    ``dead_letter_retention_s`` excepted, which counts for this handle's sweeps.
+
+    Every operation joins the open transaction of the alias, if there is one, and commits
+    itself if there is none.
+
+    Args:
+        name: 1 to 200 characters, no NUL, no lone surrogate, not starting ``__alkstore_``.
+        visibility_timeout_s: how long a claim lasts before others may take the job; at least 1 s.
+        max_attempts: how many claims a job gets before it is dead; at least 1.
+        backoff_base_s: base of the retry curve; at least 0.
+        dead_letter_retention_s: how long a sweep keeps dead jobs; ``None`` keeps them forever.
+        codec: ``JSON``, ``BYTES`` or your own.
+        using: the database alias; ``None`` is the only one that ``ALKSTORE`` names, else "default".
+
+    Raises:
+        InvalidName, InvalidOptions: at construction, before any SQL.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        visibility_timeout_s: Length = 300,
+        max_attempts: int = 3,
+        backoff_base_s: Length = 5,
+        dead_letter_retention_s: Length | None = None,
+        codec: Codec = JSON,
+        using: str | None = None,
+        _access: StoreAccess | None = None,
+    ) -> None:
+        self._name = checked_name("queue", name)
+        self._options = QueueOptions(
+            visibility_timeout_s, max_attempts, backoff_base_s, dead_letter_retention_s
+        )
+        self._codec = checked_codec(codec)
+        self._access = _access or StoreAccess(using)
+        handlers.declare(self)
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._name
+
+    @property
+    def using(self) -> str:
+        """The alias of the database that the queue lives on."""
+        return self._access.using
+
+    @property
+    def options(self) -> QueueOptions:
+        """The options as resolved: lengths in whole seconds."""
+        return self._options
+
+    @property
+    def codec(self) -> Codec:
+        """The codec of the payloads that this handle enqueues."""
+        return self._codec
+
+    def __repr__(self) -> str:
+        return f"<Queue {self._name!r} using={self.using!r}>"
+
+    # -- producing ------------------------------------------------------------------------
+
+    def enqueue(
+        self,
+        payload: Any,
+        *,
+        delay: Length | None = None,
+        run_at: Instant | None = None,
+        priority: int | None = 0,
+        max_attempts: int | None = None,
+        expires: Length | None = None,
+    ) -> int:
+        """Store one job and return its id.
+
+        Args:
+            delay: length until the job is ready; wins over ``run_at``, 0 too. It is added to
+                the database's clock and rounded up to a whole second. ``None``: ready at once.
+            run_at: instant from which it is ready: an aware datetime or epoch seconds. A past
+                one means ready now, and sorts by that instant.
+            priority: int32, higher is claimed first.
+            max_attempts: overrides the queue's.
+            expires: length after which the job is never claimed again; counted from now.
+
+        Raises:
+            InvalidPayload, InvalidOptions: before any SQL; nothing was stored.
+            StoreClosed: the store was closed.
+        """
+        jobs = self._access.jobs
+        options = EnqueueOptions(delay, run_at, priority, max_attempts, expires)
+        stamps = options.stamps(self._name, self._codec.name, self._options)
+        return jobs.enqueue(stamps, self._encoded(payload, jobs))
+
+    def enqueue_many(
+        self,
+        payloads: Iterable[Any],
+        *,
+        delay: Length | None = None,
+        run_at: Instant | None = None,
+        priority: int | None = 0,
+        max_attempts: int | None = None,
+        expires: Length | None = None,
+    ) -> list[int]:
+        """Store one job per payload, all or none, in a few statements; ids in the order given.
+
+        The options are those of ``enqueue``, and count for all. One payload that is refused
+        refuses all, before any SQL.
+        """
+        jobs = self._access.jobs
+        options = EnqueueOptions(delay, run_at, priority, max_attempts, expires)
+        stamps = options.stamps(self._name, self._codec.name, self._options)
+        return jobs.enqueue_many(stamps, [self._encoded(payload, jobs) for payload in payloads])
+
+    def cancel(self, job_id: int) -> bool:
+        """Delete a pending or processing job; return whether there was one.
+
+        Never touches the dead. A holder is not interrupted: its next operation returns False.
+        """
+        jobs = self._access.jobs
+        checked = checked_job_id(job_id)
+        return checked is not None and jobs.engine.cancel(checked)
+
+    # -- consuming ------------------------------------------------------------------------
+
+    def handler(
+        self,
+        function: Any = None,
+        *,
+        atomic: bool = False,
+        heartbeat: bool = True,
+        timeout_s: Length | None = None,
+    ) -> Any:
+        """Make a function of one job the handler that workers run; use as a decorator.
+
+        Args:
+            atomic: run it in one transaction with its ack: its writes commit with the ack or
+                not at all.
+            heartbeat: renew the job's deadline while it runs.
+            timeout_s: end its claim after so long; the job is retried by the curve, and the
+                late result changes nothing.
+        """
+
+        def register(function: Function) -> Function:
+            handlers.register(
+                self, function, atomic=atomic, heartbeat=heartbeat, timeout_s=timeout_s
+            )
+            return function
+
+        return register if function is None else register(function)
+
+    def claim_one(self, worker_id: str) -> JobHandle | None:
+        """Claim the first ready job, or return None."""
+        claimed = self.claim_batch(worker_id, 1)
+        return claimed[0] if claimed else None
+
+    def claim_batch(self, worker_id: str, n: int) -> list[JobHandle]:
+        """Claim up to ``n`` ready jobs, each for nobody else, in claim order.
+
+        Order: priority descending, run_at ascending, id ascending. A lapsed claim is ready
+        again and costs an attempt; lapsed jobs without attempts left go to the dead first.
+        ``n <= 0`` claims nothing and runs no SQL.
+        """
+        jobs = self._access.jobs
+        worker = checked_worker_id(worker_id)
+        rows = jobs.claim(self._name, worker_id=worker, n=checked_batch_size(n))
+        return [JobHandle(self, row) for row in rows]
+
+    def ack_batch(self, ids_or_handles: Iterable[int | JobHandle]) -> int:
+        """Ack many jobs; return how many were deleted.
+
+        A handle acks its own claim. An id acks whatever unlapsed claim there is on that job,
+        whoever made it. Those that are refused are not counted.
+        """
+        jobs = self._access.jobs
+        claims: set[Claim] = set()
+        ids: set[int] = set()
+        for given in ids_or_handles:
+            if isinstance(given, JobHandle):
+                claims.add(given.claim)
+            elif (job_id := checked_job_id(given)) is not None:
+                ids.add(job_id)
+        if not (claims and ids):
+            return len(jobs.ack(claims)) if claims else jobs.engine.ack_ids(sorted(ids))
+        with jobs.engine.together():
+            return len(jobs.ack(claims)) + jobs.engine.ack_ids(sorted(ids))
+
+    @contextlib.contextmanager
+    def listen(self) -> Iterator[Listener]:
+        """Listen for wakes of this queue; effective once entered.
+
+        Raises:
+            django.db.OperationalError: the wake cannot be reached.
+        """
+        subscription = self._access.jobs.engine.subscribe([self._name])
+        try:
+            yield Listener(self._access, subscription)
+        finally:
+            subscription.close()
+
+    # -- looking and tidying --------------------------------------------------------------
+
+    def get_job(self, job_id: int) -> Job | None:
+        """Read a job by its id, whatever its queue, dead ones too; None if there is none."""
+        jobs = self._access.jobs
+        checked = checked_job_id(job_id)
+        row = None if checked is None else jobs.engine.get_job(checked)
+        return None if row is None else Job(row, self._codec)
+
+    def sweep_expired(self) -> SweepResult:
+        """Move this queue's expired jobs to the dead, delete its dead beyond retention.
+
+        Works in short batches, may run anywhere at the same time, and passes over rows that
+        other sessions hold.
+        """
+        retention = self._options.dead_letter_retention_s
+        assert retention is None or isinstance(retention, int)
+        return self._access.jobs.sweep(self._name, retention_s=retention)
+
+    def _encoded(self, payload: Any, jobs: JobManager) -> bytes:
+        limit = jobs.engine.settings.max_payload_bytes
+        return encode_payload(self._codec, payload, queue=self._name, max_bytes=limit)
+
+
+class JobHandle:
+    """A claimed job, and what its holder may do with it.
+
+    Each operation acts on this very claim: it succeeds while the job is processing, the
+    deadline lies ahead, and no later claim exists. Else it returns False and changes nothing.
+    An operation that a rollback undoes leaves the handle usable. A handle may be used in any
+    thread.
+    """
+
+    __slots__ = ("_access", "_row", "claim", "job")
+
+    def __init__(self, queue: Queue, row: JobRow) -> None:
+        assert row.claim_token is not None
+        self._access = queue._access
+        self._row = row
+        self.claim = Claim(row.id, row.claim_token)
+        self.job = Job(row, queue.codec)
+
+    def __repr__(self) -> str:
+        return f"<JobHandle of {self.job!r}>"
+
+    def ack(self) -> bool:
+        """Done: delete the job."""
+        return bool(self._access.jobs.ack([self.claim]))
+
+    def retry(self, error: object = None, delay: Length | None = None) -> bool:
+        """Run it again later: after ``delay``, or by the backoff curve for None.
+
+        If no attempt is left the job is dead instead, with ``error``, or ``max attempts
+        exceeded`` for None.
+        """
+        jobs = self._access.jobs
+        delay_us = None if delay is None else length_us("delay", delay, at_least_s=0)
+        return jobs.retry(self._row, error=error, delay_us=delay_us)
+
+    def fail(self, error: object = None) -> bool:
+        """Bury it now with ``error`` as its last error, ``failed`` for None."""
+        return self._access.jobs.fail(self._row, error=error)
+
+    def heartbeat(self, extend: Length) -> bool:
+        """Set the deadline to now + ``extend`` (at least 1 s); not additive."""
+        jobs = self._access.jobs
+        extend_us = length_us("extend", extend, at_least_s=1)
+        return jobs.engine.heartbeat(self.claim, extend_us=extend_us)
+
+
+class Listener:
+    """What ``Queue.listen()`` yields."""
+
+    __slots__ = ("_access", "_subscription")
+
+    def __init__(self, access: StoreAccess, subscription: Subscription) -> None:
+        self._access = access
+        self._subscription = subscription
+
+    def wait(self, timeout: Length | None = None) -> bool:
+        """Wait for a wake. True when one came since the last wait, False when time is over.
+
+        ``None`` waits for as long as it takes. A wake is a hint: look again by the clock too.
+        """
+        self._access.jobs  # noqa: B018  raises StoreClosed
+        seconds = None
+        if timeout is not None:
+            seconds = length_us("timeout", timeout, at_least_s=0) / 1_000_000
+        return self._subscription.wait(seconds)

@@ -1,0 +1,121 @@
+"""Domain events, and the log lines that they become.
+
+The code sends signals; this module alone writes the lines. No event ever carries a payload,
+except inside the ``job`` value, whose text form hides it.
+
+Signals about one job are sent with ``job`` (the ``Job`` as claimed) and ``using``;
+the sender is the class that acts. A receiver runs in the thread that sends, must be quick,
+and is not allowed to hurt: what it raises is logged and goes no further.
+
+=================  ==================================================  =====================
+signal             sent when                                           also carries
+=================  ==================================================  =====================
+job_claimed        a worker took a job
+job_acked          its handler succeeded and the ack was accepted      duration_s
+job_retried        it will run again                                   error, exception
+job_died           it was moved to the dead by its worker              error, exception
+job_given_back     a stopping worker put it back unharmed
+claim_lost         an operation on its claim was refused               operation
+wake_lost          the LISTEN connection broke                         error (no job)
+wake_restored      it is back                                          (no job)
+store_lost         a worker cannot reach its database                  error (no job)
+store_restored     it can again                                        (no job)
+=================  ==================================================  =====================
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.dispatch import Signal
+
+from .core.records import Job
+
+job_claimed = Signal()
+job_acked = Signal()
+job_retried = Signal()
+job_died = Signal()
+job_given_back = Signal()
+claim_lost = Signal()
+wake_lost = Signal()
+wake_restored = Signal()
+store_lost = Signal()
+store_restored = Signal()
+
+worker_logger = logging.getLogger("alkstore_django.worker")
+wake_logger = logging.getLogger("alkstore_django.wake")
+
+
+def connect_log_receivers() -> None:
+    """Connect the receivers that write the log; called once, when Django is ready."""
+    for signal, receiver in (
+        (job_claimed, _log_claimed),
+        (job_acked, _log_acked),
+        (job_retried, _log_retried),
+        (job_died, _log_died),
+        (job_given_back, _log_given_back),
+        (claim_lost, _log_claim_lost),
+        (wake_lost, _log_wake_lost),
+        (wake_restored, _log_wake_restored),
+        (store_lost, _log_store_lost),
+        (store_restored, _log_store_restored),
+    ):
+        signal.connect(receiver, dispatch_uid=f"alkstore_django.{receiver.__name__}")
+
+
+def _log_job(level: int, what: str, job: Job, using: str, **more: Any) -> None:
+    if not worker_logger.isEnabledFor(level):
+        return
+    exception = more.pop("exception", None)
+    fields = {"job_id": job.id, "queue": job.queue, "attempt": job.attempts, "using": using}
+    text = f"Job {what} id=%s queue=%s attempt=%s/%s"
+    values: list[Any] = [job.id, job.queue, job.attempts, job.max_attempts]
+    for name, value in more.items():
+        text += f" {name}=%s"
+        values.append(value)
+    worker_logger.log(level, text, *values, extra=fields | more, exc_info=exception)
+
+
+def _log_claimed(job: Job, using: str, **_: Any) -> None:
+    _log_job(logging.DEBUG, "claimed", job, using)
+
+
+def _log_acked(job: Job, using: str, duration_s: float, **_: Any) -> None:
+    _log_job(logging.DEBUG, "acked", job, using, duration_s=round(duration_s, 6))
+
+
+def _log_retried(
+    job: Job, using: str, error: str, exception: BaseException | None, **_: Any
+) -> None:
+    level = logging.INFO if exception is None else logging.ERROR
+    _log_job(level, "retried", job, using, error=error, exception=exception)
+
+
+def _log_died(job: Job, using: str, error: str, exception: BaseException | None, **_: Any) -> None:
+    _log_job(logging.ERROR, "died", job, using, error=error, exception=exception)
+
+
+def _log_given_back(job: Job, using: str, **_: Any) -> None:
+    _log_job(logging.INFO, "given back", job, using)
+
+
+def _log_claim_lost(job: Job, using: str, operation: str, **_: Any) -> None:
+    _log_job(logging.ERROR, "claim lost", job, using, operation=operation)
+
+
+def _log_wake_lost(using: str, error: Exception, **_: Any) -> None:
+    wake_logger.warning("Wake lost, re-polling by the clock: using=%s error=%s", using, error)
+
+
+def _log_wake_restored(using: str, **_: Any) -> None:
+    wake_logger.warning("Wake restored: using=%s", using)
+
+
+def _log_store_lost(using: str, error: Exception, **_: Any) -> None:
+    text = "Database lost, trying again: using=%s error=%s: %s"
+    worker_logger.warning(text, using, type(error).__name__, error)
+
+
+def _log_store_restored(using: str, **_: Any) -> None:
+    worker_logger.warning("Database restored: using=%s", using)

@@ -1,0 +1,68 @@
+"""The handle on the store of one database alias."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connections
+
+from .core.names import checked_name
+from .core.options import checked_job_id
+from .core.records import Job
+from .exceptions import TransactionRequired
+from .queues import Queue, StoreAccess
+
+
+class Store:
+    """The jobs of one alias. Making one runs no SQL.
+
+    ``close()`` shuts this object and all that was made from it: every operation then raises
+    ``StoreClosed`` and touches nothing. Other stores on the same alias go on.
+
+    Args:
+        using: the database alias; ``None`` is the only one that ``ALKSTORE`` names, else "default".
+    """
+
+    def __init__(self, using: str | None = None) -> None:
+        self._access = StoreAccess(using)
+
+    @property
+    def using(self) -> str:
+        """The database alias."""
+        return self._access.using
+
+    def __repr__(self) -> str:
+        return f"<Store using={self.using!r}{' closed' if self._access.closed else ''}>"
+
+    def queue(self, name: str, **options: Any) -> Queue:
+        """Return a queue of this store; the options are those of ``Queue``, without ``using``."""
+        self._access.jobs  # noqa: B018  raises StoreClosed
+        if "using" in options:
+            raise TypeError("store.queue() takes no 'using': the store has its alias")
+        return Queue(name, **options, _access=self._access)
+
+    def enqueue_tx(self, name: str, payload: Any, **options: Any) -> int:
+        """Enqueue into the open transaction, with the engine's default stamps.
+
+        The options are those of ``Queue.enqueue``.
+
+        Raises:
+            TransactionRequired: no transaction is open on the alias.
+        """
+        queue = self.queue(name)
+        connection = connections[self.using]
+        if not connection.in_atomic_block and connection.get_autocommit():
+            raise TransactionRequired("enqueue_tx", self.using)
+        return queue.enqueue(payload, **options)
+
+    def get_job_tx(self, name: str, job_id: int) -> Job | None:
+        """Read a job of the queue ``name``, in the open transaction if there is one."""
+        jobs = self._access.jobs
+        queue = checked_name("queue", name)
+        checked = checked_job_id(job_id)
+        row = None if checked is None else jobs.engine.get_job(checked, queue=queue)
+        return None if row is None else Job(row)
+
+    def close(self) -> None:
+        """Shut the store; a second call changes nothing."""
+        self._access.closed = True
