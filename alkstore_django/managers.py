@@ -111,7 +111,7 @@ class JobManager(_JobManager):
             return self.bury(row, error=kept_error(error, default=MAX_ATTEMPTS_EXCEEDED))
         if delay_us is None:
             delay_us = backoff_s(row.backoff_base_s, row.attempts) * MICROSECONDS
-        return self.engine.retry(claim_of(row), delay_us=delay_us)
+        return self.engine.retry(row.claim, delay_us=delay_us)
 
     def fail(self, row: JobRow, *, error: object) -> bool:
         """Move a claimed job to the dead."""
@@ -119,7 +119,7 @@ class JobManager(_JobManager):
 
     def bury(self, row: JobRow, *, error: str) -> bool:
         """Move a claimed job to the dead with exactly this error."""
-        return self.engine.bury(claim_of(row), error=error)
+        return self.engine.bury(row.claim, error=error)
 
     def sweep(self, queue: str, *, retention_s: int | None) -> SweepResult:
         """Bury what has expired and purge what is beyond retention, in short batches.
@@ -134,9 +134,3 @@ class JobManager(_JobManager):
             while gone := engine.purge_dead(queue, retention_s=retention_s, limit=SWEEP_BATCH):
                 purged += gone
         return SweepResult(expired=expired, purged=purged)
-
-
-def claim_of(row: JobRow) -> Claim:
-    """Return the fence of a row as it was claimed."""
-    assert row.claim_token is not None
-    return Claim(row.id, row.claim_token)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connections
 
@@ -22,8 +21,7 @@ from .core.options import (
 from .core.payloads import JSON, Codec, checked_codec, encode_payload
 from .core.records import Claim, Job, JobRow, SweepResult
 from .engines.base import Subscription
-from .engines.registry import engine_for
-from .exceptions import InvalidOptions, StoreClosed
+from .exceptions import StoreClosed
 
 if TYPE_CHECKING:
     from .managers import JobManager
@@ -292,10 +290,9 @@ class JobHandle:
     __slots__ = ("_access", "_row", "claim", "job")
 
     def __init__(self, queue: Queue, row: JobRow) -> None:
-        assert row.claim_token is not None
         self._access = queue._access
         self._row = row
-        self.claim = Claim(row.id, row.claim_token)
+        self.claim = row.claim
         self.job = Job(row, queue.codec)
 
     def __repr__(self) -> str:

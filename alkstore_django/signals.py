@@ -32,16 +32,16 @@ from django.dispatch import Signal
 
 from .core.records import Job
 
-job_claimed = Signal()
-job_acked = Signal()
-job_retried = Signal()
-job_died = Signal()
-job_given_back = Signal()
-claim_lost = Signal()
-wake_lost = Signal()
-wake_restored = Signal()
-store_lost = Signal()
-store_restored = Signal()
+job_claimed = Signal(use_caching=True)
+job_acked = Signal(use_caching=True)
+job_retried = Signal(use_caching=True)
+job_died = Signal(use_caching=True)
+job_given_back = Signal(use_caching=True)
+claim_lost = Signal(use_caching=True)
+wake_lost = Signal(use_caching=True)
+wake_restored = Signal(use_caching=True)
+store_lost = Signal(use_caching=True)
+store_restored = Signal(use_caching=True)
 
 worker_logger = logging.getLogger("alkstore_django.worker")
 wake_logger = logging.getLogger("alkstore_django.wake")

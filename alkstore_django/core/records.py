@@ -18,6 +18,18 @@ class JobState(StrEnum):
     DEAD = "dead"
 
 
+class Claim(NamedTuple):
+    """Which claim of which job: the fence of every operation on a handle (CONTRACT 3.5).
+
+    The token is drawn at random for each claim call and never used twice, so neither a
+    reclaim, nor a claim given back, nor one undone by a rollback can be mistaken for
+    another.
+    """
+
+    job_id: int
+    token: int
+
+
 class JobRow(NamedTuple):
     """One row as an engine reads it, columns in the order of the engines' ``COLUMNS``.
 
@@ -44,17 +56,11 @@ class JobRow(NamedTuple):
     last_error: str | None
     died_at: int | None
 
-
-class Claim(NamedTuple):
-    """Which claim of which job: the fence of every operation on a handle (CONTRACT 3.5).
-
-    The token is drawn at random for each claim call and never used twice, so neither a
-    reclaim, nor a claim given back, nor one undone by a rollback can be mistaken for
-    another.
-    """
-
-    job_id: int
-    token: int
+    @property
+    def claim(self) -> Claim:
+        """The fence of the claim that this row was read under."""
+        assert self.claim_token is not None
+        return Claim(self.id, self.claim_token)
 
 
 class SweepResult(NamedTuple):

@@ -19,10 +19,10 @@ from __future__ import annotations
 import contextlib
 import string
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import resources
 from types import ModuleType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -32,6 +32,10 @@ from ..core.options import Stamps
 from ..core.records import Claim, Enqueued, JobRow
 
 TABLES = ("job", "dead_job")
+
+
+OnWake: TypeAlias = Callable[[str | None], None]
+"""Takes the queue that was woken; ``None`` means that any may have been."""
 
 
 class Subscription(Protocol):
@@ -209,10 +213,18 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def subscribe(self, queues: Sequence[str], *, must_connect: bool = True) -> Subscription:
+    def subscribe(
+        self,
+        queues: Sequence[str],
+        *,
+        on_wake: OnWake | None = None,
+        must_connect: bool = True,
+    ) -> Subscription:
         """Return a subscription that any wake of ``queues`` rings, effective on return.
 
         Args:
+            on_wake: called for each wake, in the thread that notices it, instead of keeping
+                the wake for ``wait``. Must be quick and must not raise.
             must_connect: raise ``django.db.OperationalError`` if the wake cannot be reached
                 now; else return at once and go on trying.
         Law: CONTRACT 6.2 to 6.4.

@@ -11,7 +11,7 @@ from ...conf import StoreSettings
 from ...core.errortext import EXPIRED, MAX_ATTEMPTS_EXCEEDED
 from ...core.options import Stamps
 from ...core.records import Claim, Enqueued, JobRow
-from ..base import Engine, Subscription, in_claim_order, read_schema_script
+from ..base import Engine, OnWake, Subscription, in_claim_order, read_schema_script
 from . import sql
 from .wake import WakeHub, channel_name, hub_for
 
@@ -149,8 +149,14 @@ class PostgresEngine(Engine):
         except Error as error:
             logger.warning("NOTIFY failed, waiters re-poll: queue=%s error=%s", queue, error)
 
-    def subscribe(self, queues: Sequence[str], *, must_connect: bool = True) -> Subscription:
-        return self._hub().subscribe(queues, must_connect=must_connect)
+    def subscribe(
+        self,
+        queues: Sequence[str],
+        *,
+        on_wake: OnWake | None = None,
+        must_connect: bool = True,
+    ) -> Subscription:
+        return self._hub().subscribe(queues, on_wake=on_wake, must_connect=must_connect)
 
     def _hub(self) -> WakeHub:
         return hub_for(self.using, self.settings)
@@ -169,11 +175,15 @@ class PostgresEngine(Engine):
 
     def drop_stale_connection(self) -> None:
         connection = self.connection
-        if connection.connection is not None and not connection.in_atomic_block:
-            if connection.connection.closed or connection.connection.broken:
-                connection.close()
+        if connection.connection is None or connection.in_atomic_block:
+            return
+        if connection.connection.closed or connection.connection.broken:
+            connection.close()
+        elif connection.errors_occurred:
+            if connection.is_usable():
+                connection.errors_occurred = False
             else:
-                connection.close_if_unusable_or_obsolete()
+                connection.close()
 
     def worker_fault(self) -> str | None:
         if self.rows(self.sql.IN_RECOVERY)[0][0]:

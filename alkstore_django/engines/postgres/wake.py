@@ -23,6 +23,7 @@ from psycopg import sql
 
 from ...conf import StoreSettings
 from ...signals import wake_lost, wake_restored
+from ..base import OnWake
 
 CONNECT_TIMEOUT_S = 10
 MAX_PAUSE_S = 5.0
@@ -44,18 +45,28 @@ def channel_name(schema: str, queue: str) -> str:
 class WakeSubscription:
     """One waiter on some queues. Made by ``WakeHub.subscribe`` only."""
 
-    def __init__(self, hub: WakeHub, queues: Sequence[str]) -> None:
+    def __init__(self, hub: WakeHub, queues: Sequence[str], on_wake: OnWake | None) -> None:
         self._hub = hub
+        self._on_wake = on_wake
         self.queues = frozenset(queues)
-        self.bell = threading.Event()
+        self._bell = threading.Event()
         self.settled = threading.Event()  # effective, or refused
         self.error: Exception | None = None
 
     def wait(self, timeout: float | None) -> bool:
-        if not self.bell.wait(timeout):
+        if not self._bell.wait(timeout):
             return False
-        self.bell.clear()
+        self._bell.clear()
         return True
+
+    def ring(self, queue: str | None) -> None:
+        """Wake this waiter if it waits for the queue; for ``None`` in any case."""
+        if queue is not None and queue not in self.queues:
+            return
+        if self._on_wake is None:
+            self._bell.set()
+        else:
+            self._on_wake(queue)
 
     def close(self) -> None:
         self._hub.unsubscribe(self)
@@ -75,8 +86,10 @@ class WakeHub:
         self._thread: threading.Thread | None = None
         self._poke: socket.socket | None = None
 
-    def subscribe(self, queues: Sequence[str], *, must_connect: bool) -> WakeSubscription:
-        subscription = WakeSubscription(self, queues)
+    def subscribe(
+        self, queues: Sequence[str], *, on_wake: OnWake | None, must_connect: bool
+    ) -> WakeSubscription:
+        subscription = WakeSubscription(self, queues, on_wake)
         with self._lock:
             self._subscriptions.add(subscription)
             if self._thread is None:
@@ -101,9 +114,9 @@ class WakeHub:
     def ring(self, queue: str | None = None) -> None:
         """Ring the waiters of a queue in this process; all of them for ``None``."""
         with self._lock:
-            for subscription in self._subscriptions:
-                if queue is None or queue in subscription.queues:
-                    subscription.bell.set()
+            subscriptions = tuple(self._subscriptions)
+        for subscription in subscriptions:
+            subscription.ring(queue)
 
     # -- the thread -----------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from ...conf import StoreSettings
 from ...core.errortext import EXPIRED, MAX_ATTEMPTS_EXCEEDED
 from ...core.options import Stamps
 from ...core.records import Claim, Enqueued, JobRow
-from ..base import Engine, Subscription, in_claim_order, read_schema_script
+from ..base import Engine, OnWake, Subscription, in_claim_order, read_schema_script
 from . import sql
 from .wake import WatchHub, database_file, file_identity, hub_for
 
@@ -158,8 +158,14 @@ class SQLiteEngine(Engine):
     def wake(self, queue: str) -> None:
         self._hub().ring(queue)
 
-    def subscribe(self, queues: Sequence[str], *, must_connect: bool = True) -> Subscription:
-        return self._hub().subscribe(queues, must_connect=must_connect)
+    def subscribe(
+        self,
+        queues: Sequence[str],
+        *,
+        on_wake: OnWake | None = None,
+        must_connect: bool = True,
+    ) -> Subscription:
+        return self._hub().subscribe(queues, on_wake=on_wake, must_connect=must_connect)
 
     def _hub(self) -> WatchHub:
         return hub_for(self.using)

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from django.db import OperationalError, connections
 
 from ...signals import wake_lost, wake_restored
+from ..base import OnWake
 
 BUSY_POLL_S = 0.001
 IDLE_POLL_S = 0.010
@@ -29,16 +30,26 @@ FILE_CHECK_S = 0.5
 class WatchSubscription:
     """One waiter. Made by ``WatchHub.subscribe`` only."""
 
-    def __init__(self, hub: WatchHub, queues: Sequence[str]) -> None:
+    def __init__(self, hub: WatchHub, queues: Sequence[str], on_wake: OnWake | None) -> None:
         self._hub = hub
+        self._on_wake = on_wake
         self.queues = frozenset(queues)
-        self.bell = threading.Event()
+        self._bell = threading.Event()
 
     def wait(self, timeout: float | None) -> bool:
-        if not self.bell.wait(timeout):
+        if not self._bell.wait(timeout):
             return False
-        self.bell.clear()
+        self._bell.clear()
         return True
+
+    def ring(self, queue: str | None) -> None:
+        """Wake this waiter if it waits for the queue; for ``None`` in any case."""
+        if queue is not None and queue not in self.queues:
+            return
+        if self._on_wake is None:
+            self._bell.set()
+        else:
+            self._on_wake(queue)
 
     def close(self) -> None:
         self._hub.unsubscribe(self)
@@ -58,8 +69,10 @@ class WatchHub:
         self._thread: threading.Thread | None = None
         self._finish = threading.Event()
 
-    def subscribe(self, queues: Sequence[str], *, must_connect: bool) -> WatchSubscription:
-        subscription = WatchSubscription(self, queues)
+    def subscribe(
+        self, queues: Sequence[str], *, on_wake: OnWake | None, must_connect: bool
+    ) -> WatchSubscription:
+        subscription = WatchSubscription(self, queues, on_wake)
         with self._lock:
             self._subscriptions.add(subscription)
             if self._thread is None and database_file(self._using) is not None:
@@ -84,9 +97,9 @@ class WatchHub:
     def ring(self, queue: str | None = None) -> None:
         """Ring the waiters of a queue in this process; all of them for ``None``."""
         with self._lock:
-            for subscription in self._subscriptions:
-                if queue is None or queue in subscription.queues:
-                    subscription.bell.set()
+            subscriptions = tuple(self._subscriptions)
+        for subscription in subscriptions:
+            subscription.ring(queue)
 
     # -- the thread -----------------------------------------------------------------------
 

@@ -1,0 +1,93 @@
+"""The life of one job inside a handler thread: call, classify, and for atomic handlers ack."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING
+
+from asgiref.sync import async_to_sync
+from django.db import connections, transaction
+
+from ..core.errortext import describe_exception
+from ..core.instants import length_us
+from ..exceptions import FailJob, RetryJob
+from .running import Outcome, RunningJob
+from .sessions import HandlerSession
+
+if TYPE_CHECKING:
+    from ..managers import JobManager
+
+logger = logging.getLogger("alkstore_django.worker")
+
+
+class AckRefusedError(Exception):
+    """The ack inside an atomic handler's transaction was refused: roll all back."""
+
+
+class SwallowedDatabaseError(Exception):
+    """An atomic handler returned although a database error had spoilt its transaction."""
+
+
+def execute(running: RunningJob, session: HandlerSession, jobs: JobManager) -> Outcome:
+    """Run the handler and say what is to become of the claim. Raises nothing.
+
+    Whatever the handler raises, ``SystemExit`` and ``KeyboardInterrupt`` included, is its
+    job's failure and no more (CONTRACT 7.1).
+    """
+    try:
+        if running.handler.atomic:
+            return _run_atomic(running, session, jobs)
+        _call(running)
+        return Outcome("ack")
+    except RetryJob as signal:
+        return _retry_outcome(signal)
+    except FailJob as signal:
+        return Outcome("fail", error=signal.reason)
+    except AckRefusedError:
+        return Outcome("refused")
+    except BaseException as error:
+        return Outcome("retry", error=describe_exception(error), exception=error)
+
+
+def _run_atomic(running: RunningJob, session: HandlerSession, jobs: JobManager) -> Outcome:
+    """Commit the handler's writes and the fenced ack together, or neither (CONTRACT 7.2)."""
+    using = jobs.db
+    committed = False
+
+    def note_commit() -> None:
+        nonlocal committed
+        committed = True
+
+    try:
+        with transaction.atomic(using=using), session.aborting_on_errors(using):
+            transaction.on_commit(note_commit, using=using)  # first, so it runs first
+            _call(running)
+            if connections[using].needs_rollback:
+                raise SwallowedDatabaseError("a database error was swallowed by the handler")
+            # Last, so that the row's lock is held for as short as can be: renewal goes on.
+            if not jobs.ack([running.claim]):
+                raise AckRefusedError
+    except Exception:
+        if not committed:
+            raise
+        text = "Job done, but an on_commit hook of it failed: id=%s queue=%s"
+        logger.exception(text, running.job.id, running.job.queue)
+    return Outcome("acked")
+
+
+def _call(running: RunningJob) -> None:
+    function = running.handler.function
+    if inspect.iscoroutinefunction(function):
+        async_to_sync(function)(running.job)
+    else:
+        function(running.job)
+
+
+def _retry_outcome(signal: RetryJob) -> Outcome:
+    """Read the delay that a handler asked for; a wrong one is the handler's mistake."""
+    try:
+        delay = None if signal.delay is None else length_us("delay", signal.delay, at_least_s=0)
+    except ValueError as error:
+        return Outcome("retry", error=describe_exception(error), exception=error)
+    return Outcome("retry", error=signal.error, delay_us=delay)

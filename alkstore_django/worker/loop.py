@@ -1,0 +1,339 @@
+"""The worker's loop: one turn claims, hands over and settles; ``run`` goes round.
+
+One thread, the one that calls ``run``, owns all that changes. Handler threads, the wake and
+the stop token post to its mailbox (``SimpleQueue.put`` is safe in signal handlers) and it
+alone talks to the database about claims, on a connection that no handler ever sees.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import queue
+import random
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.db import Error
+
+from ..core.names import checked_worker_id
+from ..core.records import Job
+from ..core.stop import StopToken
+from ..engines.base import Subscription
+from ..handlers import Handler
+from ..signals import job_claimed, store_lost, store_restored
+from .execution import execute
+from .renewal import Renewer
+from .running import Outcome, RunningJob
+from .sessions import HandlerSession
+from .settling import Settler
+from .tally import Tally
+
+if TYPE_CHECKING:
+    from ..managers import JobManager
+
+MAX_OUTAGE_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How a worker works. Lengths are seconds.
+
+    Attributes:
+        threads: how many handlers run at once.
+        drain: return once nothing is ready and nothing runs.
+        poll_interval_s: how often to look for jobs whatever the wake says; None: the setting.
+        heartbeat_interval_s: how often to renew at the least; None: a third of each job's
+            visibility timeout.
+        shutdown_timeout_s: how long running handlers may go on after a stop.
+    """
+
+    threads: int = 4
+    worker_id: str | None = None
+    drain: bool = False
+    poll_interval_s: float | None = None
+    heartbeat_interval_s: float | None = None
+    shutdown_timeout_s: float = 30.0
+
+
+def new_worker_id() -> str:
+    """Return an id that tells host and process, and is new for every worker."""
+    return f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+class Worker:
+    """Serves some queues of one store until it is stopped, or drained.
+
+    Args:
+        jobs: the manager bound to the store's alias.
+        handlers: what to serve; one per queue.
+        stop: asks for a stop: no new claims, running handlers get the grace period.
+        stop_now: asks to give running jobs back without grace.
+    """
+
+    def __init__(
+        self,
+        jobs: JobManager,
+        handlers: Sequence[Handler],
+        options: WorkerOptions,
+        *,
+        stop: StopToken | None = None,
+        stop_now: StopToken | None = None,
+    ) -> None:
+        self.options = options
+        self.worker_id = checked_worker_id(
+            new_worker_id() if options.worker_id is None else options.worker_id
+        )
+        self.tally = Tally()
+        self._jobs = jobs
+        self._stop = stop or StopToken()
+        self._stop_now = stop_now or StopToken()
+        self._order = list(handlers)
+        self._mailbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[RunningJob | None] = queue.SimpleQueue()
+        self._renewer = Renewer(
+            jobs, interval_s=options.heartbeat_interval_s, on_death=self._post_death
+        )
+        self._settler = Settler(jobs, self.tally, self._renewer.discard)
+        self._threads: list[threading.Thread] = []
+        self._running: dict[int, RunningJob] = {}
+        self._busy = 0
+        self._dry: set[str] = set()  # queues that had nothing when last asked
+        self._posted_wakes: set[str | None] = set()
+        interval = options.poll_interval_s or jobs.engine.settings.poll_interval_s
+        self._poll_interval_s = interval
+        self._next_poll = 0.0
+        self._grace_ends_at: float | None = None
+        self._outage: Error | None = None
+        self._outage_pause_s = 0.1
+        self._epoch = 0
+
+    @property
+    def poll_interval_s(self) -> float:
+        """How often the worker looks for jobs whatever the wake says."""
+        return self._poll_interval_s
+
+    # -- the loop -------------------------------------------------------------------------
+
+    def run(self) -> Tally:
+        """Work until stopped or drained; return what was done."""
+        subscription = self._open()
+        try:
+            while (pause := self._guarded_turn()) is not None:
+                self._wait(pause)
+        finally:
+            self._close(subscription)
+        return self.tally
+
+    def turn(self) -> float | None:
+        """Settle, claim, hand over; return the seconds to wait at most, None when finished.
+
+        Never sleeps.
+        """
+        self._end_overdue()
+        self._settler.settle()
+        if self._stop.stopped:
+            return self._stopping_pause()
+        self._look_again_if_due()
+        self._fill()
+        if self.options.drain and self._is_drained():
+            return None
+        return self._pause()
+
+    def _guarded_turn(self) -> float | None:
+        """Take a turn; an outage costs a pause with jitter, and nothing else."""
+        try:
+            self._jobs.engine.drop_stale_connection()
+            pause = self.turn()
+        except Error as error:
+            if not self._jobs.engine.is_outage(error):
+                raise
+            return self._outage_pause(error)
+        if self._outage is not None:
+            self._outage = None
+            self._outage_pause_s = 0.1
+            store_restored.send_robust(type(self), using=self._jobs.db)
+        return pause
+
+    def _wait(self, pause: float) -> None:
+        """Wait for mail, then take in all that has come."""
+        try:
+            self._take(self._mailbox.get(timeout=pause))
+            while True:
+                self._take(self._mailbox.get_nowait())
+        except queue.Empty:
+            return
+
+    def _take(self, mail: Any) -> None:
+        match mail:
+            case (RunningJob() as running, Outcome() as outcome):
+                self._busy -= 1
+                self._running.pop(id(running), None)
+                if not running.ended:
+                    self._settler.add(running, outcome)
+            case ("wake", woken):
+                self._posted_wakes.discard(woken)  # first: a wake from now on posts anew
+                self._dry.discard(woken) if woken is not None else self._dry.clear()
+            case BaseException() as death:
+                raise death  # a side thread met a bug: stop loudly
+
+    # -- claiming -------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        """Claim what can start at once, the queues taking turns, and hand it over."""
+        hungry = [handler for handler in self._order if handler.queue.name not in self._dry]
+        while hungry and self._free:
+            share = math.ceil(self._free / len(hungry))
+            for handler in tuple(hungry):
+                n = min(share, self._free)
+                if n and self._claim(handler, n) < n:
+                    self._dry.add(handler.queue.name)
+                    hungry.remove(handler)
+
+    def _claim(self, handler: Handler, n: int) -> int:
+        asked_at = time.monotonic()
+        rows = self._jobs.claim(handler.queue.name, worker_id=self.worker_id, n=n)
+        if rows:  # whoever was served waits at the end of the line
+            self._order.remove(handler)
+            self._order.append(handler)
+        for row in rows:
+            job = Job(row, handler.queue.codec)
+            self._hand_over(RunningJob(row, job, handler, asked_at))
+        return len(rows)
+
+    def _hand_over(self, running: RunningJob) -> None:
+        self._busy += 1
+        self._running[id(running)] = running
+        if running.handler.heartbeat:
+            self._renewer.add(running)
+        job_claimed.send_robust(type(self), job=running.job, using=self._jobs.db)
+        self._tasks.put(running)
+
+    @property
+    def _free(self) -> int:
+        return self.options.threads - self._busy
+
+    def _look_again_if_due(self) -> None:
+        """By the clock, whatever wakes have come, every queue is asked again (CONTRACT 6.1)."""
+        now = time.monotonic()
+        if now >= self._next_poll:
+            self._next_poll = now + self._poll_interval_s * random.uniform(0.9, 1.0)
+            self._dry.clear()
+
+    def _is_drained(self) -> bool:
+        """Ask every queue once more when nothing runs; an answer of nothing ends the drain."""
+        if self._running or not self._settler.idle:
+            return False
+        self._dry.clear()
+        self._fill()
+        return not self._running
+
+    def _pause(self) -> float:
+        """Return the seconds until something is due by the clock."""
+        now = time.monotonic()
+        due = [self._next_poll]
+        due += [end for job in self._running.values() if (end := job.times_out_at) is not None]
+        return max(min(due) - now, 0.001)
+
+    # -- time limits ----------------------------------------------------------------------
+
+    def _end_overdue(self) -> None:
+        """End the claims of handlers whose time is over; their late results are dropped."""
+        now = time.monotonic()
+        for running in tuple(self._running.values()):
+            end = running.times_out_at
+            if end is not None and now >= end and not running.ended:
+                running.ended = True
+                del self._running[id(running)]
+                text = f"timed out after {running.handler.timeout_s:g} s"
+                self._settler.add(running, Outcome("retry", error=text))
+
+    # -- stopping -------------------------------------------------------------------------
+
+    def _stopping_pause(self) -> float | None:
+        """No new claims: wait for what runs within the grace, then give the rest back."""
+        now = time.monotonic()
+        if self._grace_ends_at is None:
+            self._grace_ends_at = now + self.options.shutdown_timeout_s
+        if not self._running:
+            return None
+        if now < self._grace_ends_at and not self._stop_now.stopped:
+            return min(self._pause(), self._grace_ends_at - now)
+        self._settler.give_back(list(self._running.values()))
+        self._running.clear()
+        return None
+
+    def _outage_pause(self, error: Error) -> float | None:
+        if self._outage is None:
+            store_lost.send_robust(type(self), using=self._jobs.db, error=error)
+        self._outage = error
+        self._epoch += 1
+        self._jobs.engine.drop_stale_connection()
+        if self._stop.stopped and self._stop_is_overdue():
+            return None  # what is left lapses
+        self._outage_pause_s = min(self._outage_pause_s * 2, MAX_OUTAGE_PAUSE_S)
+        return self._outage_pause_s * random.uniform(0.5, 1.0)
+
+    def _stop_is_overdue(self) -> bool:
+        if self._grace_ends_at is None:
+            self._grace_ends_at = time.monotonic() + self.options.shutdown_timeout_s
+        return self._stop_now.stopped or time.monotonic() >= self._grace_ends_at
+
+    # -- threads --------------------------------------------------------------------------
+
+    def _open(self) -> Subscription:
+        self._stop.on_stop(self._ring)
+        self._stop_now.on_stop(self._ring)
+        self._renewer.start()
+        for number in range(self.options.threads):
+            name = f"alkstore-handler-{number + 1}"
+            thread = threading.Thread(target=self._handle_tasks, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        names = [handler.queue.name for handler in self._order]
+        engine = self._jobs.engine
+        return engine.subscribe(names, on_wake=self._post_wake, must_connect=False)
+
+    def _close(self, subscription: Subscription) -> None:
+        """End the threads that are free; one whose handler hangs dies with the process."""
+        subscription.close()
+        self._renewer.stop()
+        for _ in self._threads:
+            self._tasks.put(None)
+        until = time.monotonic() + (1 if self._busy else 5)
+        for thread in self._threads:
+            thread.join(max(until - time.monotonic(), 0))
+
+    def _ring(self) -> None:
+        self._mailbox.put(None)
+
+    def _post_wake(self, woken: str | None) -> None:
+        if woken not in self._posted_wakes:
+            self._posted_wakes.add(woken)
+            self._mailbox.put(("wake", woken))
+
+    def _post_death(self, error: BaseException) -> None:
+        self._mailbox.put(error)
+
+    def _handle_tasks(self) -> None:
+        """Run jobs one after the other; the body of a handler thread."""
+        session = HandlerSession()
+        one_writer = not self._jobs.engine.supports_parallel_writers
+        try:
+            while (running := self._tasks.get()) is not None:
+                session.prepare(self._epoch)
+                running.started_at = time.monotonic()
+                if one_writer and running.handler.atomic:
+                    self._renewer.renew_stale()
+                outcome = execute(running, session, self._jobs)
+                session.tidy(failed=outcome.verb not in {"ack", "acked"})
+                self._mailbox.put((running, outcome))
+        except BaseException as error:
+            self._post_death(error)
+        finally:
+            session.close()

@@ -1,0 +1,138 @@
+"""Keeps the deadlines of running jobs ahead, from a thread and a connection of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from django.db import Error, connections
+
+from ..signals import claim_lost
+from .running import RunningJob
+
+if TYPE_CHECKING:
+    from ..managers import JobManager
+
+logger = logging.getLogger("alkstore_django.worker")
+
+RETRY_PAUSE_S = 0.5
+FRESH_S = 1.0
+
+
+class Renewer:
+    """Renews the claims of the jobs it was given, all that are due by one statement.
+
+    Each is renewed after a third of its visibility timeout, or every ``interval_s`` if that
+    is given and sooner. A renewal that is refused marks the job as ended. An outage is
+    waited out; any other error ends the thread and is handed to ``on_death``.
+    """
+
+    def __init__(
+        self,
+        jobs: JobManager,
+        *,
+        interval_s: float | None = None,
+        on_death: Callable[[BaseException], None],
+    ) -> None:
+        self._jobs = jobs
+        self._on_death = on_death
+        self._interval_s = interval_s
+        self._lock = threading.Lock()
+        self._running: dict[int, RunningJob] = {}
+        self._poke = threading.Event()
+        self._stopped = False
+        self._wakes_at = float("inf")
+        self._thread = threading.Thread(target=self._run, name="alkstore-renew", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; jobs still running are renewed no more."""
+        self._stopped = True
+        self._poke.set()
+        self._thread.join(5)
+
+    def add(self, running: RunningJob) -> None:
+        """Renew this job from now on."""
+        with self._lock:
+            self._running[id(running)] = running
+            due = self._due(running)
+        if due < self._wakes_at:
+            self._poke.set()
+
+    def discard(self, running: RunningJob) -> None:
+        """Renew this job no more."""
+        with self._lock:
+            self._running.pop(id(running), None)
+
+    def renew_stale(self) -> None:
+        """Renew now, in the calling thread, what was not renewed just before.
+
+        For databases with one writer: a handler that is about to keep everybody else from
+        writing leaves all of its worker's claims with a full deadline.
+        """
+        before = time.monotonic() - FRESH_S
+        with self._lock:
+            stale = [job for job in self._running.values() if job.renewed_at < before]
+        self._renew_unless_outage(stale)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped:
+                self._poke.wait(self._pause())
+                self._poke.clear()
+                now = time.monotonic()
+                with self._lock:
+                    due = [job for job in self._running.values() if self._due(job) <= now]
+                if not self._renew_unless_outage(due):
+                    self._poke.wait(RETRY_PAUSE_S)
+        except BaseException as error:
+            self._on_death(error)
+        finally:
+            connections[self._jobs.db].close()
+
+    def _pause(self) -> float | None:
+        with self._lock:
+            self._wakes_at = min(map(self._due, self._running.values()), default=float("inf"))
+        if self._wakes_at == float("inf"):
+            return None
+        return max(self._wakes_at - time.monotonic(), 0)
+
+    def _renew_unless_outage(self, due: list[RunningJob]) -> bool:
+        engine = self._jobs.engine
+        try:
+            self._renew(due)
+        except Error as error:
+            if not engine.is_outage(error):
+                raise
+            logger.debug("Renewal failed, trying again: error=%s", error)
+            engine.drop_stale_connection()
+            return False
+        return True
+
+    def _renew(self, due: list[RunningJob]) -> None:
+        if not due:
+            return
+        asked_at = time.monotonic()
+        held = self._jobs.engine.renew([job.claim for job in due])
+        for job in due:
+            if job.claim.job_id in held:
+                job.renewed_at = asked_at
+                continue
+            self.discard(job)
+            if not job.ended:
+                job.ended = True
+                claim_lost.send_robust(
+                    type(self), job=job.job, using=self._jobs.db, operation="heartbeat"
+                )
+
+    def _due(self, running: RunningJob) -> float:
+        due = running.renewal_due
+        if self._interval_s is not None:
+            due = min(due, running.renewed_at + self._interval_s)
+        return due

@@ -1,0 +1,109 @@
+"""A handler's database connections, kept from harming the next job (CONTRACT 7.3).
+
+Each handler thread has Django connections of its own; the worker's statements never run on
+them. After a job, a connection is closed if the job failed, left a transaction open,
+switched autocommit, or changed its session (``SET``, ``PRAGMA``, ``LISTEN``, ...).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.db import DatabaseError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+_CHANGES_SESSION = re.compile(
+    r"\s*(SET|RESET|DISCARD|LISTEN|UNLISTEN|PREPARE|DEALLOCATE|DECLARE|LOAD|PRAGMA|ATTACH|DETACH"
+    r"|BEGIN|START|CREATE\s+TEMP)\b|.*\bset_config\s*\(|.*\bpg_(try_)?advisory_lock",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class HandlerSession:
+    """The connections of one handler thread."""
+
+    def __init__(self) -> None:
+        self._changed: set[str] = set()
+        self._abort_alias: str | None = None
+        self._epoch = 0
+
+    def prepare(self, epoch: int) -> None:
+        """Make ready for a job. A new epoch means the database was lost: connect anew."""
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self.close()
+        for alias in connections:
+            wrappers = connections[alias].execute_wrappers
+            if self._watch not in wrappers:
+                wrappers.append(self._watch)
+
+    @contextlib.contextmanager
+    def aborting_on_errors(self, using: str) -> Iterator[None]:
+        """Let a database error abort the open transaction on every engine, as PostgreSQL does.
+
+        So an error that the handler swallows is never committed over; inside an ``atomic``
+        block of its own it costs that block only.
+        """
+        self._abort_alias = using
+        try:
+            yield
+        finally:
+            self._abort_alias = None
+
+    def tidy(self, *, failed: bool) -> None:
+        """Close what the job that just ended may have spoilt."""
+        for connection in connections.all(initialized_only=True):
+            alias = connection.alias
+            if failed or alias in self._changed or _is_disturbed(connection):
+                _discard(connection)
+            elif connection.errors_occurred:
+                connection.close_if_unusable_or_obsolete()
+        self._changed.clear()
+
+    def close(self) -> None:
+        """Close every connection of this thread."""
+        for connection in connections.all(initialized_only=True):
+            _discard(connection)
+
+    def _watch(
+        self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any
+    ) -> Any:
+        connection: BaseDatabaseWrapper = context["connection"]
+        if _CHANGES_SESSION.match(sql if isinstance(sql, str) else str(sql)):
+            self._changed.add(connection.alias)
+        try:
+            return execute(sql, params, many, context)
+        except DatabaseError:
+            if connection.alias == self._abort_alias and connection.in_atomic_block:
+                connection.needs_rollback = True
+            raise
+
+
+def _is_disturbed(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether a transaction is open, or autocommit is not as configured."""
+    configured = connection.settings_dict["AUTOCOMMIT"]
+    return (
+        connection.in_atomic_block
+        or connection.needs_rollback
+        or (connection.connection is not None and connection.autocommit != configured)
+    )
+
+
+def _discard(connection: BaseDatabaseWrapper) -> None:
+    """Close a connection whatever state it is in, and forget its wrapper.
+
+    A wrapper stays inside an ``atomic`` block that was never left, so it cannot serve again;
+    the raw connection is closed first, so that a pool does not hand it on either.
+    """
+    raw = connection.connection
+    if raw is not None:
+        with contextlib.suppress(Exception):  # a broken connection may refuse to be closed
+            raw.close()
+        connection.in_atomic_block = False
+        connection.savepoint_ids = []
+        connection.run_on_commit = []
+        connection.close()
+    del connections[connection.alias]

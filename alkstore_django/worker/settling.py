@@ -1,0 +1,96 @@
+"""Turns the outcomes of handlers into statements, acks in batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..core.errortext import FAILED, MAX_ATTEMPTS_EXCEEDED, kept_error
+from ..signals import claim_lost, job_acked, job_died, job_given_back, job_retried
+from .running import Outcome, RunningJob
+from .tally import Tally
+
+if TYPE_CHECKING:
+    from ..managers import JobManager
+
+Settled: TypeAlias = tuple[RunningJob, Outcome]
+
+
+class Settler:
+    """Settles finished jobs on the worker's own connection.
+
+    A job whose statement fails for an outage stays here and is tried again: as every
+    statement is fenced by its claim, a second try can do no harm.
+    """
+
+    def __init__(self, jobs: JobManager, tally: Tally, on_ended: Callable[[RunningJob], None]):
+        self._jobs = jobs
+        self._tally = tally
+        self._on_ended = on_ended
+        self._waiting: list[Settled] = []
+
+    def add(self, running: RunningJob, outcome: Outcome) -> None:
+        """Take a finished job; ``settle`` does the rest."""
+        self._waiting.append((running, outcome))
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits to be settled."""
+        return not self._waiting
+
+    def settle(self) -> None:
+        """Run the statements of all that wait. What an outage interrupts goes on waiting."""
+        acks = [entry for entry in self._waiting if entry[1].verb == "ack"]
+        if acks:
+            acked = self._jobs.ack([running.claim for running, _ in acks])
+            self._waiting = [entry for entry in self._waiting if entry[1].verb != "ack"]
+            for running, outcome in acks:
+                self._report(running, "acked" if running.row.id in acked else "lost", outcome)
+        while self._waiting:
+            running, outcome = self._waiting[0]
+            result = self._settle_one(running, outcome)
+            del self._waiting[0]
+            self._report(running, result, outcome)
+
+    def give_back(self, abandoned: list[RunningJob]) -> None:
+        """Put jobs back whose handlers did not end in time, that claim's attempt returned."""
+        given = self._jobs.engine.give_back([running.claim for running in abandoned])
+        for running in abandoned:
+            outcome = "given_back" if running.row.id in given else "lost"
+            self._report(running, outcome, Outcome("give_back"))
+
+    def _settle_one(self, running: RunningJob, outcome: Outcome) -> str:
+        if outcome.verb == "acked":
+            return "acked"
+        if outcome.verb == "refused":
+            return "lost"
+        if outcome.verb == "fail":
+            return "died" if self._jobs.fail(running.row, error=outcome.error) else "lost"
+        row = running.row
+        if not self._jobs.retry(row, error=outcome.error, delay_us=outcome.delay_us):
+            return "lost"
+        return "died" if row.attempts >= row.max_attempts else "retried"
+
+    def _report(self, running: RunningJob, result: str, outcome: Outcome) -> None:
+        running.ended = True
+        self._on_ended(running)
+        self._tally.add(running.row.queue, result)
+        about: dict[str, Any] = {"job": running.job, "using": self._jobs.db}
+        match result:
+            case "acked":
+                duration = time.monotonic() - running.started_at
+                job_acked.send_robust(type(self), **about, duration_s=duration)
+            case "given_back":
+                job_given_back.send_robust(type(self), **about)
+            case "lost":
+                claim_lost.send_robust(type(self), **about, operation=outcome.verb)
+            case "retried":
+                error = kept_error(outcome.error, default="")
+                about |= {"error": error, "exception": outcome.exception}
+                job_retried.send_robust(type(self), **about)
+            case "died":
+                default = FAILED if outcome.verb == "fail" else MAX_ATTEMPTS_EXCEEDED
+                error = kept_error(outcome.error, default=default)
+                about |= {"error": error, "exception": outcome.exception}
+                job_died.send_robust(type(self), **about)
