@@ -15,7 +15,8 @@ from .exceptions import (
     StoreClosed,
     TransactionRequired,
 )
-from .queues import JobHandle, Listener, Queue
+from .handles import JobHandle, Listener
+from .queues import Queue
 from .stores import Store
 
 __version__ = "0.1.0"

@@ -6,7 +6,8 @@ list and the date transforms turn it into a timestamp.
 
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -52,7 +53,13 @@ class EpochNow(Func):
         return self.as_sql(compiler, connection, template="unixepoch()", **extra)
 
 
-class EpochField(models.DateTimeField):
+if TYPE_CHECKING:
+    _DateTimeField = models.DateTimeField[Any, dt.datetime | None]
+else:
+    _DateTimeField = models.DateTimeField
+
+
+class EpochField(_DateTimeField):
     """A bigint of UTC epoch seconds in the table, an aware UTC ``datetime`` in Python.
 
     Its internal type stays DateTimeField, so the admin offers date filters and hierarchy.

@@ -5,17 +5,29 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from django.core.exceptions import ImproperlyConfigured
 
 from .core.instants import MICROSECONDS, length_us
+from .core.options import QueueOptions
+from .core.payloads import Codec
 from .exceptions import InvalidOptions
 
-if TYPE_CHECKING:
-    from .queues import Queue
-
 HandlerFunction = Callable[..., Any]
+
+
+class DeclaredQueue(Protocol):
+    """What is to be known here of a ``Queue``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def using(self) -> str: ...
+    @property
+    def codec(self) -> Codec: ...
+    @property
+    def options(self) -> QueueOptions: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +40,7 @@ class Handler:
         timeout_s: seconds after which its claim ends; ``None`` for no limit.
     """
 
-    queue: Queue
+    queue: DeclaredQueue
     function: HandlerFunction
     atomic: bool = False
     heartbeat: bool = True
@@ -43,10 +55,10 @@ class Handler:
 
 
 _handlers: dict[tuple[str, str], Handler] = {}
-_declared: weakref.WeakSet[Queue] = weakref.WeakSet()
+_declared: weakref.WeakSet[DeclaredQueue] = weakref.WeakSet()
 
 
-def declare(queue: Queue) -> None:
+def declare(queue: DeclaredQueue) -> None:
     """Remember that the code has made this queue, to tell a queue without a handler from a typo."""
     _declared.add(queue)
 
@@ -57,7 +69,7 @@ def declared_names(using: str) -> set[str]:
 
 
 def register(
-    queue: Queue, function: object, *, atomic: object, heartbeat: object, timeout_s: object
+    queue: DeclaredQueue, function: object, *, atomic: object, heartbeat: object, timeout_s: object
 ) -> None:
     """Make ``function`` the handler of ``queue``.
 
@@ -84,7 +96,7 @@ def register(
     _handlers[queue.using, queue.name] = handler
 
 
-def unregister(queue: Queue) -> None:
+def unregister(queue: DeclaredQueue) -> None:
     """Forget the handler of ``queue``, if it has one."""
     _handlers.pop((queue.using, queue.name), None)
 

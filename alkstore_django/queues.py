@@ -1,4 +1,4 @@
-"""Queues and the handles on claimed jobs: the front door of the package."""
+"""Queues: the front door of the package."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django.db import connections
-
 from . import handlers
-from .conf import default_alias
-from .core.instants import Instant, Length, length_us
+from .access import StoreAccess
+from .core.instants import Instant, Length
 from .core.names import checked_name, checked_worker_id
 from .core.options import (
     EnqueueOptions,
@@ -19,35 +17,13 @@ from .core.options import (
     checked_job_id,
 )
 from .core.payloads import JSON, Codec, checked_codec, encode_payload
-from .core.records import Claim, Job, JobRow, SweepResult
-from .engines.base import Subscription
-from .exceptions import StoreClosed
+from .core.records import Claim, Job, SweepResult
+from .handles import JobHandle, Listener
 
 if TYPE_CHECKING:
     from .managers import JobManager
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class StoreAccess:
-    """The way from queues and handles to one alias's jobs; shut for good when closed."""
-
-    def __init__(self, using: str | None) -> None:
-        self.using = default_alias() if using is None else using
-        connections.settings[self.using]  # an unknown alias is told here, before any use
-        self.closed = False
-        self._jobs: JobManager | None = None
-
-    @property
-    def jobs(self) -> JobManager:
-        """The manager bound to the alias; ``StoreClosed`` once the store is closed."""
-        if self.closed:
-            raise StoreClosed(self.using)
-        if self._jobs is None:
-            from .models import Job as JobMirror  # models need the app registry, queues do not
-
-            self._jobs = JobMirror.objects.db_manager(self.using)
-        return self._jobs
 
 
 class Queue:
@@ -143,7 +119,7 @@ class Queue:
             InvalidPayload, InvalidOptions: before any SQL; nothing was stored.
             StoreClosed: the store was closed.
         """
-        jobs = self._access.jobs
+        jobs = self._access.jobs()
         options = EnqueueOptions(delay, run_at, priority, max_attempts, expires)
         stamps = options.stamps(self._name, self._codec.name, self._options)
         return jobs.enqueue(stamps, self._encoded(payload, jobs))
@@ -163,7 +139,7 @@ class Queue:
         The options are those of ``enqueue``, and count for all. One payload that is refused
         refuses all, before any SQL.
         """
-        jobs = self._access.jobs
+        jobs = self._access.jobs()
         options = EnqueueOptions(delay, run_at, priority, max_attempts, expires)
         stamps = options.stamps(self._name, self._codec.name, self._options)
         return jobs.enqueue_many(stamps, [self._encoded(payload, jobs) for payload in payloads])
@@ -173,7 +149,7 @@ class Queue:
 
         Never touches the dead. A holder is not interrupted: its next operation returns False.
         """
-        jobs = self._access.jobs
+        jobs = self._access.jobs()
         checked = checked_job_id(job_id)
         return checked is not None and jobs.engine.cancel(checked)
 
@@ -217,10 +193,10 @@ class Queue:
         again and costs an attempt; lapsed jobs without attempts left go to the dead first.
         ``n <= 0`` claims nothing and runs no SQL.
         """
-        jobs = self._access.jobs
+        jobs = self._access.jobs()
         worker = checked_worker_id(worker_id)
         rows = jobs.claim(self._name, worker_id=worker, n=checked_batch_size(n))
-        return [JobHandle(self, row) for row in rows]
+        return [JobHandle(self._access, row, self._codec) for row in rows]
 
     def ack_batch(self, ids_or_handles: Iterable[int | JobHandle]) -> int:
         """Ack many jobs; return how many were deleted.
@@ -228,7 +204,7 @@ class Queue:
         A handle acks its own claim. An id acks whatever unlapsed claim there is on that job,
         whoever made it. Those that are refused are not counted.
         """
-        jobs = self._access.jobs
+        jobs = self._access.jobs()
         claims: set[Claim] = set()
         ids: set[int] = set()
         for given in ids_or_handles:
@@ -248,7 +224,7 @@ class Queue:
         Raises:
             django.db.OperationalError: the wake cannot be reached.
         """
-        subscription = self._access.jobs.engine.subscribe([self._name])
+        subscription = self._access.jobs().engine.subscribe([self._name])
         try:
             yield Listener(self._access, subscription)
         finally:
@@ -258,7 +234,7 @@ class Queue:
 
     def get_job(self, job_id: int) -> Job | None:
         """Read a job by its id, whatever its queue, dead ones too; None if there is none."""
-        jobs = self._access.jobs
+        jobs = self._access.jobs()
         checked = checked_job_id(job_id)
         row = None if checked is None else jobs.engine.get_job(checked)
         return None if row is None else Job(row, self._codec)
@@ -271,74 +247,8 @@ class Queue:
         """
         retention = self._options.dead_letter_retention_s
         assert retention is None or isinstance(retention, int)
-        return self._access.jobs.sweep(self._name, retention_s=retention)
+        return self._access.jobs().sweep(self._name, retention_s=retention)
 
     def _encoded(self, payload: Any, jobs: JobManager) -> bytes:
         limit = jobs.engine.settings.max_payload_bytes
         return encode_payload(self._codec, payload, queue=self._name, max_bytes=limit)
-
-
-class JobHandle:
-    """A claimed job, and what its holder may do with it.
-
-    Each operation acts on this very claim: it succeeds while the job is processing, the
-    deadline lies ahead, and no later claim exists. Else it returns False and changes nothing.
-    An operation that a rollback undoes leaves the handle usable. A handle may be used in any
-    thread.
-    """
-
-    __slots__ = ("_access", "_row", "claim", "job")
-
-    def __init__(self, queue: Queue, row: JobRow) -> None:
-        self._access = queue._access
-        self._row = row
-        self.claim = row.claim
-        self.job = Job(row, queue.codec)
-
-    def __repr__(self) -> str:
-        return f"<JobHandle of {self.job!r}>"
-
-    def ack(self) -> bool:
-        """Done: delete the job."""
-        return bool(self._access.jobs.ack([self.claim]))
-
-    def retry(self, error: object = None, delay: Length | None = None) -> bool:
-        """Run it again later: after ``delay``, or by the backoff curve for None.
-
-        If no attempt is left the job is dead instead, with ``error``, or ``max attempts
-        exceeded`` for None.
-        """
-        jobs = self._access.jobs
-        delay_us = None if delay is None else length_us("delay", delay, at_least_s=0)
-        return jobs.retry(self._row, error=error, delay_us=delay_us)
-
-    def fail(self, error: object = None) -> bool:
-        """Bury it now with ``error`` as its last error, ``failed`` for None."""
-        return self._access.jobs.fail(self._row, error=error)
-
-    def heartbeat(self, extend: Length) -> bool:
-        """Set the deadline to now + ``extend`` (at least 1 s); not additive."""
-        jobs = self._access.jobs
-        extend_us = length_us("extend", extend, at_least_s=1)
-        return jobs.engine.heartbeat(self.claim, extend_us=extend_us)
-
-
-class Listener:
-    """What ``Queue.listen()`` yields."""
-
-    __slots__ = ("_access", "_subscription")
-
-    def __init__(self, access: StoreAccess, subscription: Subscription) -> None:
-        self._access = access
-        self._subscription = subscription
-
-    def wait(self, timeout: Length | None = None) -> bool:
-        """Wait for a wake. True when one came since the last wait, False when time is over.
-
-        ``None`` waits for as long as it takes. A wake is a hint: look again by the clock too.
-        """
-        self._access.jobs  # noqa: B018  raises StoreClosed
-        seconds = None
-        if timeout is not None:
-            seconds = length_us("timeout", timeout, at_least_s=0) / 1_000_000
-        return self._subscription.wait(seconds)

@@ -6,11 +6,12 @@ from typing import Any
 
 from django.db import connections
 
+from .access import StoreAccess
 from .core.names import checked_name
 from .core.options import checked_job_id
 from .core.records import Job
 from .exceptions import TransactionRequired
-from .queues import Queue, StoreAccess
+from .queues import Queue
 
 
 class Store:
@@ -36,7 +37,7 @@ class Store:
 
     def queue(self, name: str, **options: Any) -> Queue:
         """Return a queue of this store; the options are those of ``Queue``, without ``using``."""
-        self._access.jobs  # noqa: B018  raises StoreClosed
+        self._access.jobs()  # raises StoreClosed
         if "using" in options:
             raise TypeError("store.queue() takes no 'using': the store has its alias")
         return Queue(name, **options, _access=self._access)
@@ -57,7 +58,7 @@ class Store:
 
     def get_job_tx(self, name: str, job_id: int) -> Job | None:
         """Read a job of the queue ``name``, in the open transaction if there is one."""
-        jobs = self._access.jobs
+        jobs = self._access.jobs()
         queue = checked_name("queue", name)
         checked = checked_job_id(job_id)
         row = None if checked is None else jobs.engine.get_job(checked, queue=queue)

@@ -25,7 +25,7 @@ LOGICAL_PREFIX = "alkstore_django_"
 class EngineTable(BaseTable):
     """The base table of a query, rendered as the engine's own."""
 
-    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, list[Any]]:
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
         # Django 6.1 calls it quote_name; 5.2 and 6.0 have only the older name.
         quote = getattr(compiler, "quote_name", None) or compiler.quote_name_unless_alias
         name = self.table_name.removeprefix(LOGICAL_PREFIX)

@@ -266,7 +266,8 @@ class Engine(ABC):
         """Run a statement with the clock among its parameters; return all of its rows."""
         with self.connection.cursor() as cursor:
             cursor.execute(statement, {"now_us": self.frozen_now_us, **values})
-            return cursor.fetchall()
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+            return rows
 
     def count(self, statement: str, **values: Any) -> int:
         """Run a statement with the clock among its parameters; return the rows it changed."""

@@ -13,7 +13,6 @@ import queue
 import random
 import secrets
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,10 +26,9 @@ from ..core.stop import StopToken
 from ..engines.base import Subscription
 from ..handlers import Handler
 from ..signals import job_claimed, store_lost, store_restored
-from .execution import execute
+from .pool import HandlerPool
 from .renewal import Renewer
 from .running import Outcome, RunningJob
-from .sessions import HandlerSession
 from .settling import Settler
 from .tally import Tally
 
@@ -95,14 +93,14 @@ class Worker:
         self._stop_now = stop_now or StopToken()
         self._order = list(handlers)
         self._mailbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._tasks: queue.SimpleQueue[RunningJob | None] = queue.SimpleQueue()
         self._renewer = Renewer(
-            jobs, interval_s=options.heartbeat_interval_s, on_death=self._post_death
+            jobs, interval_s=options.heartbeat_interval_s, on_death=self._mailbox.put
         )
         self._settler = Settler(jobs, self.tally, self._renewer.discard)
-        self._threads: list[threading.Thread] = []
+        self._pool = HandlerPool(
+            jobs, options.threads, before_atomic=self._renewer.renew_stale, post=self._mailbox.put
+        )
         self._running: dict[int, RunningJob] = {}
-        self._busy = 0
         self._dry: set[str] = set()  # queues that had nothing when last asked
         self._posted_wakes: set[str | None] = set()
         interval = options.poll_interval_s or jobs.engine.settings.poll_interval_s
@@ -111,7 +109,6 @@ class Worker:
         self._grace_ends_at: float | None = None
         self._outage: Error | None = None
         self._outage_pause_s = 0.1
-        self._epoch = 0
 
     @property
     def poll_interval_s(self) -> float:
@@ -172,7 +169,7 @@ class Worker:
     def _take(self, mail: Any) -> None:
         match mail:
             case (RunningJob() as running, Outcome() as outcome):
-                self._busy -= 1
+                self._pool.note_done()
                 self._running.pop(id(running), None)
                 if not running.ended:
                     self._settler.add(running, outcome)
@@ -187,10 +184,10 @@ class Worker:
     def _fill(self) -> None:
         """Claim what can start at once, the queues taking turns, and hand it over."""
         hungry = [handler for handler in self._order if handler.queue.name not in self._dry]
-        while hungry and self._free:
-            share = math.ceil(self._free / len(hungry))
+        while hungry and self._pool.free:
+            share = math.ceil(self._pool.free / len(hungry))
             for handler in tuple(hungry):
-                n = min(share, self._free)
+                n = min(share, self._pool.free)
                 if n and self._claim(handler, n) < n:
                     self._dry.add(handler.queue.name)
                     hungry.remove(handler)
@@ -207,16 +204,11 @@ class Worker:
         return len(rows)
 
     def _hand_over(self, running: RunningJob) -> None:
-        self._busy += 1
         self._running[id(running)] = running
         if running.handler.heartbeat:
             self._renewer.add(running)
         job_claimed.send_robust(type(self), job=running.job, using=self._jobs.db)
-        self._tasks.put(running)
-
-    @property
-    def _free(self) -> int:
-        return self.options.threads - self._busy
+        self._pool.submit(running)
 
     def _look_again_if_due(self) -> None:
         """By the clock, whatever wakes have come, every queue is asked again (CONTRACT 6.1)."""
@@ -272,7 +264,7 @@ class Worker:
         if self._outage is None:
             store_lost.send_robust(type(self), using=self._jobs.db, error=error)
         self._outage = error
-        self._epoch += 1
+        self._pool.note_outage()
         self._jobs.engine.drop_stale_connection()
         if self._stop.stopped and self._stop_is_overdue():
             return None  # what is left lapses
@@ -284,30 +276,21 @@ class Worker:
             self._grace_ends_at = time.monotonic() + self.options.shutdown_timeout_s
         return self._stop_now.stopped or time.monotonic() >= self._grace_ends_at
 
-    # -- threads --------------------------------------------------------------------------
+    # -- beginning and end ----------------------------------------------------------------
 
     def _open(self) -> Subscription:
         self._stop.on_stop(self._ring)
         self._stop_now.on_stop(self._ring)
         self._renewer.start()
-        for number in range(self.options.threads):
-            name = f"alkstore-handler-{number + 1}"
-            thread = threading.Thread(target=self._handle_tasks, name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        self._pool.start()
         names = [handler.queue.name for handler in self._order]
         engine = self._jobs.engine
         return engine.subscribe(names, on_wake=self._post_wake, must_connect=False)
 
     def _close(self, subscription: Subscription) -> None:
-        """End the threads that are free; one whose handler hangs dies with the process."""
         subscription.close()
         self._renewer.stop()
-        for _ in self._threads:
-            self._tasks.put(None)
-        until = time.monotonic() + (1 if self._busy else 5)
-        for thread in self._threads:
-            thread.join(max(until - time.monotonic(), 0))
+        self._pool.stop()
 
     def _ring(self) -> None:
         self._mailbox.put(None)
@@ -316,24 +299,3 @@ class Worker:
         if woken not in self._posted_wakes:
             self._posted_wakes.add(woken)
             self._mailbox.put(("wake", woken))
-
-    def _post_death(self, error: BaseException) -> None:
-        self._mailbox.put(error)
-
-    def _handle_tasks(self) -> None:
-        """Run jobs one after the other; the body of a handler thread."""
-        session = HandlerSession()
-        one_writer = not self._jobs.engine.supports_parallel_writers
-        try:
-            while (running := self._tasks.get()) is not None:
-                session.prepare(self._epoch)
-                running.started_at = time.monotonic()
-                if one_writer and running.handler.atomic:
-                    self._renewer.renew_stale()
-                outcome = execute(running, session, self._jobs)
-                session.tidy(failed=outcome.verb not in {"ack", "acked"})
-                self._mailbox.put((running, outcome))
-        except BaseException as error:
-            self._post_death(error)
-        finally:
-            session.close()

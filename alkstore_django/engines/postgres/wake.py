@@ -16,6 +16,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import psycopg
 from django.db import OperationalError, connections
@@ -210,7 +211,7 @@ class WakeHub:
                     subscription.error = error
                     subscription.settled.set()
 
-    def _parameters(self) -> dict[str, object]:
+    def _parameters(self) -> dict[str, Any]:
         """Build the connection's parameters anew each time: a password may have changed."""
         listen = self._settings.listen
         parameters = dict(connections[listen.alias or self._using].get_connection_params())

@@ -145,7 +145,7 @@ class SQLiteEngine(Engine):
             return set()
         return {row[0] for row in self.rows(statement, claims=json.dumps(list(claims)))}
 
-    def _move(self, statements: Sequence[str], **values: object) -> int:
+    def _move(self, statements: Sequence[str], **values: Any) -> int:
         """Run a copy and its delete as one, both at the same instant; return the rows moved."""
         with self.together(), self.connection.cursor() as cursor:
             instant = {"now_us": self.frozen_now_us or self.clock_us()}

@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, connections
@@ -188,7 +188,7 @@ class Command(BaseCommand):
         if logger.hasHandlers():
             yield
             return
-        handler = logging.StreamHandler(self.stderr._out)  # type: ignore[attr-defined]
+        handler = logging.StreamHandler(cast(TextIO, self.stderr))
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         level = logger.level
         logger.addHandler(handler)

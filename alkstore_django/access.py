@@ -1,0 +1,33 @@
+"""The way from queues and handles to the jobs of one alias."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import connections
+
+from .conf import default_alias
+from .exceptions import StoreClosed
+
+if TYPE_CHECKING:
+    from .managers import JobManager
+
+
+class StoreAccess:
+    """The way from queues and handles to one alias's jobs; shut for good when closed."""
+
+    def __init__(self, using: str | None) -> None:
+        self.using = default_alias() if using is None else using
+        connections.settings[self.using]  # an unknown alias is told here, before any use
+        self.closed = False
+        self._jobs: JobManager | None = None
+
+    def jobs(self) -> JobManager:
+        """Return the manager bound to the alias; ``StoreClosed`` once the store is closed."""
+        if self.closed:
+            raise StoreClosed(self.using)
+        if self._jobs is None:
+            from .models import Job as JobMirror  # models need the app registry, queues do not
+
+            self._jobs = JobMirror.objects.db_manager(self.using)
+        return self._jobs

@@ -1,0 +1,93 @@
+"""The handler threads of a worker: a fixed number, each with a database session of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .execution import execute
+from .running import RunningJob
+from .sessions import HandlerSession
+
+if TYPE_CHECKING:
+    from ..managers import JobManager
+
+JOIN_S = 5.0
+JOIN_BUSY_S = 1.0
+
+
+class HandlerPool:
+    """Runs jobs in threads; only the worker's loop submits and counts.
+
+    Args:
+        before_atomic: called in a handler thread before an atomic handler takes the one
+            write lock of a database that has but one.
+        post: takes ``(running, outcome)`` for each finished job, or the error that ended a
+            thread.
+    """
+
+    def __init__(
+        self,
+        jobs: JobManager,
+        size: int,
+        *,
+        before_atomic: Callable[[], None],
+        post: Callable[[Any], None],
+    ) -> None:
+        self._jobs = jobs
+        self._before_atomic = before_atomic
+        self._post = post
+        self._tasks: queue.SimpleQueue[RunningJob | None] = queue.SimpleQueue()
+        self._epoch = 0
+        self.free = size
+        """How many threads have nothing to do; a handler whose claim has ended counts as busy."""
+        self._threads = [
+            threading.Thread(target=self._run, name=f"alkstore-handler-{n + 1}", daemon=True)
+            for n in range(size)
+        ]
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, running: RunningJob) -> None:
+        """Hand a job to a free thread."""
+        self.free -= 1
+        self._tasks.put(running)
+
+    def note_done(self) -> None:
+        """Count a thread as free again; called for each result that was posted."""
+        self.free += 1
+
+    def note_outage(self) -> None:
+        """Have every thread connect anew before its next job."""
+        self._epoch += 1
+
+    def stop(self) -> None:
+        """End the threads that are free; one whose handler hangs dies with the process."""
+        until = time.monotonic() + (JOIN_S if self.free == len(self._threads) else JOIN_BUSY_S)
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads:
+            thread.join(max(until - time.monotonic(), 0))
+
+    def _run(self) -> None:
+        session = HandlerSession()
+        one_writer = not self._jobs.engine.supports_parallel_writers
+        try:
+            while (running := self._tasks.get()) is not None:
+                session.prepare(self._epoch)
+                running.started_at = time.monotonic()
+                if one_writer and running.handler.atomic:
+                    self._before_atomic()
+                outcome = execute(running, session, self._jobs)
+                session.tidy(failed=outcome.verb not in {"ack", "acked"})
+                self._post((running, outcome))
+        except BaseException as error:
+            self._post(error)
+        finally:
+            session.close()
