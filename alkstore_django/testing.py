@@ -1,12 +1,22 @@
-"""For tests of projects that use the package."""
+"""For tests of projects that use the package: move the clock, run jobs in line."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 
 from .core.instants import MICROSECONDS
+from .core.records import Job
 from .engines.registry import engine_for
+from .handlers import handlers_on
+from .models import Job as JobMirror
+from .queues import Queue
+from .worker.execution import execute
+from .worker.running import RunningJob
+from .worker.sessions import HandlerSession
+from .worker.settling import Settler
+from .worker.tally import Tally
 
 
 class FrozenClock:
@@ -48,3 +58,29 @@ def frozen_time(using: str = "default", now: float | None = None) -> Iterator[Fr
         yield FrozenClock(using, start)
     finally:
         engine_for(using).frozen_now_us = before
+
+
+def drain(queue: Queue, *, worker_id: str = "test") -> Tally:
+    """Run the ready jobs of a queue in this thread, one after the other, until none is ready.
+
+    Each is claimed, handed to the queue's handler and settled just as a worker would, but on
+    the caller's connection, so that it works inside ``TestCase``. Jobs that are due later
+    stay; move the clock with ``frozen_time`` to reach them.
+
+    Returns:
+        what was done: ``drain(q).count("acked")``; ``str()`` shows all.
+    Raises:
+        LookupError: the queue has no handler.
+    """
+    handler = handlers_on(queue.using).get(queue.name)
+    if handler is None:
+        raise LookupError(f"queue {queue.name!r} has no handler on {queue.using!r}")
+    jobs = JobMirror.objects.db_manager(queue.using)
+    tally = Tally()
+    settler = Settler(jobs, tally, on_ended=lambda running: None)
+    session = HandlerSession()
+    while rows := jobs.claim(queue.name, worker_id=worker_id, n=1):
+        running = RunningJob(rows[0], Job(rows[0], queue.codec), handler, time.monotonic())
+        settler.add(running, execute(running, session, jobs))
+        settler.settle()
+    return tally

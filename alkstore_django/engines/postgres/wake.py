@@ -110,7 +110,7 @@ class WakeHub:
             self._wake_thread()
             thread = None if self._subscriptions else self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(CONNECT_TIMEOUT_S + 1)
+            thread.join(2)
 
     def ring(self, queue: str | None = None) -> None:
         """Ring the waiters of a queue in this process; all of them for ``None``."""
