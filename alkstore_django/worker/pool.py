@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .execution import execute
@@ -41,6 +42,7 @@ class HandlerPool:
         self._before_atomic = before_atomic
         self._post = post
         self._tasks: queue.SimpleQueue[RunningJob | None] = queue.SimpleQueue()
+        self._writer = threading.Lock()
         self._epoch = 0
         self.free = size
         """How many threads have nothing to do; a handler whose claim has ended counts as busy."""
@@ -77,17 +79,31 @@ class HandlerPool:
 
     def _run(self) -> None:
         session = HandlerSession()
-        one_writer = not self._jobs.engine.supports_parallel_writers
         try:
             while (running := self._tasks.get()) is not None:
                 session.prepare(self._epoch)
-                running.started_at = time.monotonic()
-                if one_writer and running.handler.atomic:
-                    self._before_atomic()
-                outcome = execute(running, session, self._jobs)
+                with self._turn_to_write(running):
+                    running.started_at = time.monotonic()
+                    if running.handler.timeout_s is not None:
+                        self._post(None)  # the loop has a new instant to look at
+                    outcome = execute(running, session, self._jobs)
                 session.tidy(failed=outcome.verb not in {"ack", "acked"})
                 self._post((running, outcome))
         except BaseException as error:
             self._post(error)
         finally:
             session.close()
+
+    @contextlib.contextmanager
+    def _turn_to_write(self, running: RunningJob) -> Iterator[None]:
+        """Let atomic handlers go one at a time where the database has but one writer.
+
+        They would wait for its lock anyway, but there neither in turn nor without a limit.
+        Each has its worker's claims renewed just before: nobody can while it runs.
+        """
+        if self._jobs.engine.supports_parallel_writers or not running.handler.atomic:
+            yield
+            return
+        with self._writer:
+            self._before_atomic()
+            yield

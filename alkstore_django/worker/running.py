@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..core.records import Claim, Job, JobRow
 from ..handlers import Handler
@@ -17,7 +16,7 @@ class RunningJob:
     job: Job
     handler: Handler
     renewed_at: float
-    started_at: float = field(default_factory=time.monotonic)
+    started_at: float | None = None
     ended: bool = False
     """The claim is over (settled, timed out, lost or given back): a late result is dropped."""
 
@@ -33,9 +32,9 @@ class RunningJob:
 
     @property
     def times_out_at(self) -> float | None:
-        """When the handler's time is over, if it is limited."""
+        """When the handler's time is over, if it is limited and has begun."""
         limit = self.handler.timeout_s
-        return None if limit is None else self.started_at + limit
+        return None if limit is None or self.started_at is None else self.started_at + limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,8 @@ class Settler:
         about: dict[str, Any] = {"job": running.job, "using": self._jobs.db}
         match result:
             case "acked":
-                duration = time.monotonic() - running.started_at
+                began = running.started_at or running.renewed_at
+                duration = time.monotonic() - began
                 job_acked.send_robust(type(self), **about, duration_s=duration)
             case "given_back":
                 job_given_back.send_robust(type(self), **about)
