@@ -48,15 +48,15 @@ class Command(BaseCommand):
             time.sleep(LOOK_AGAIN_S)
 
     def _drain(self) -> None:
-        """Run a worker until nothing is ready. What ends the demo asks the worker to stop, too."""
+        """Run a worker until nothing is ready. Ctrl-C ends both, the worker in its own time."""
         self.stdout.flush()
         command = [sys.executable, settings.BASE_DIR / "manage.py", "alkstore_worker", "--drain"]
         with subprocess.Popen(command) as worker:
             try:
                 code = worker.wait()
-            except BaseException:
+            except KeyboardInterrupt:
                 worker.terminate()
-                raise
+                raise CommandError("stopped; run the demo again to go on") from None
         if code != 0:
             raise CommandError(f"the worker ended with code {code}; run the demo again to go on")
 

@@ -1,0 +1,68 @@
+"""The whole demo on the real orders, and what a kill -9 in its middle leaves to a rerun."""
+
+import os
+import signal
+import subprocess
+
+import psutil
+import pytest
+
+from tests.example.shops import TIMEOUT_S, Data, Shop
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+LAST_LINE = "orders=830 invoices=830 goods=1265793.04 freight=64942.69 pending=0 dead=0"
+
+
+def kill_tree(demo: subprocess.Popen[str]) -> None:
+    """Kill the demo and its worker, as a machine that loses its power does."""
+    processes = [psutil.Process(demo.pid), *psutil.Process(demo.pid).children(recursive=True)]
+    for process in processes:
+        process.kill()
+    demo.wait(TIMEOUT_S)
+
+
+def kill_worker(demo: subprocess.Popen[str]) -> None:
+    """Kill the worker alone: the demo says so and ends."""
+    (worker,) = (
+        child
+        for child in psutil.Process(demo.pid).children()
+        if "alkstore_worker" in child.cmdline()
+    )
+    os.kill(worker.pid, signal.SIGKILL)
+    assert demo.wait(TIMEOUT_S) == 1
+
+
+def test_the_demo_ends_with_the_known_sums(shop: Shop) -> None:
+    """Issue 2: the sums are known from outside; a rerun ends with the same line."""
+    assert shop.succeed("demo")[-1] == LAST_LINE
+    assert shop.succeed("demo")[-1] == LAST_LINE
+    assert shop.rows("SELECT sum(quantity) FROM shop_orderline")[0][0] == 51317
+
+
+def test_the_claims_of_a_stopped_worker_are_waited_for(shop: Shop, data: Data) -> None:
+    """Issue 2: what a killed worker held is done once its claims lapse, and one can see it."""
+    shop.succeed("migrate", "-v0")
+    shop.succeed("import_orders", "--data", str(data.folder))
+    claim = "from shop.queues import invoices; invoices.claim_batch('killed', 2)"
+    shop.succeed("shell", "-v0", "-c", claim)
+    lines = shop.succeed("demo", "--data", str(data.folder))
+    assert "waiting for 2 claims of a stopped worker to lapse" in lines
+    assert lines[-1].startswith("orders=2 invoices=2 ")
+    assert lines[-1].endswith(" pending=0 dead=0")
+
+
+@pytest.mark.parametrize(
+    ("table", "kill"),
+    [("shop_order", kill_tree), ("shop_invoice", kill_worker), ("shop_invoice", kill_tree)],
+    ids=["importing", "worker", "all"],
+)
+def test_a_kill_in_the_middle_costs_nothing(shop: Shop, table: str, kill) -> None:  # type: ignore[no-untyped-def]
+    """Issue 2: after a kill -9 in the middle, a rerun ends with the same line."""
+    demo = shop.start("demo", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually(lambda: shop.count(table) >= 100, within_s=TIMEOUT_S)
+    kill(demo)
+    assert 100 <= shop.count(table) < 830
+    assert shop.succeed("demo")[-1] == LAST_LINE
+    assert shop.count(shop.job_table) == 0
