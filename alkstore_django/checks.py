@@ -1,4 +1,7 @@
-"""System checks: ids ``alkstore.E0xx`` and ``alkstore.W0xx``. Those without a database run no SQL."""
+"""System checks, ids ``alkstore.E0xx`` and ``alkstore.W0xx``.
+
+Only those tagged ``database`` run SQL.
+"""
 
 from __future__ import annotations
 
@@ -78,11 +81,12 @@ def _sqlite_messages(alias: str, options: dict[str, Any]) -> Iterator[CheckMessa
     init_command = str(options.get("init_command") or "")
     if not re.search(r"journal_mode\s*(=|\()\s*['\"]?wal", init_command, re.IGNORECASE):
         text = f"SQLite alias {alias!r} is not set to write-ahead logging."
-        hint = f"Put 'PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;' into {where}['init_command']."
+        pragmas = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+        hint = f"Set {where}['init_command'] = '{pragmas}'."
         yield Warning(text, hint=hint, id="alkstore.W001")
     if str(options.get("transaction_mode") or "").upper() not in {"IMMEDIATE", "EXCLUSIVE"}:
         text = f"SQLite alias {alias!r} does not begin its transactions IMMEDIATE."
-        hint = f"Set {where}['transaction_mode'] = 'IMMEDIATE', or read-then-write blocks fail when busy."
+        hint = f"Set {where}['transaction_mode'] = 'IMMEDIATE': deferred ones fail when busy."
         yield Warning(text, hint=hint, id="alkstore.W002")
     timeout = options.get("timeout", LEAST_BUSY_TIMEOUT_S)
     if not isinstance(timeout, int | float) or timeout < LEAST_BUSY_TIMEOUT_S:

@@ -19,7 +19,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -148,14 +147,16 @@ def _did_you_mean(word: object, known: Any) -> str:
 def _schema_rule(value: object) -> str | None:
     if not isinstance(value, str) or not value or "\x00" in value:
         return "must be a schema name: a non-empty str without NUL"
-    if len(value.encode(errors="surrogatepass")) > MAX_SCHEMA_BYTES:
-        return f"must be at most {MAX_SCHEMA_BYTES} bytes long"
-    return None
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        return "must not contain a lone surrogate"
+    return None if size <= MAX_SCHEMA_BYTES else f"must be at most {MAX_SCHEMA_BYTES} bytes long"
 
 
 def _interval_rule(value: object) -> str | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not 0 < value <= 3600:  # type: ignore[operator, arg-type]
+    if not number or not 0 < value <= 3600:  # type: ignore[operator]
         return "must be a number of seconds, above 0 and at most 3600"
     return None
 

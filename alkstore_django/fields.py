@@ -98,10 +98,10 @@ class EpochField(_DateTimeField):
 def _over_epoch(transform: type[Func]) -> type[Func]:
     """Return the transform made to work on an epoch column."""
 
-    def __init__(self: Any, expression: Any, **extra: Any) -> None:
+    def initialise(self: Any, expression: Any, **extra: Any) -> None:
         transform.__init__(self, FromEpoch(expression), **extra)
 
-    return type(transform.__name__, (transform,), {"__init__": __init__})
+    return type(transform.__name__, (transform,), {"__init__": initialise})
 
 
 for _lookup, _transform in {

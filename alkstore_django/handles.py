@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from .access import StoreAccess
 from .core.instants import MICROSECONDS, Length, length_us
 from .core.payloads import Codec
@@ -72,4 +74,5 @@ class Listener:
         seconds = None
         if timeout is not None:
             seconds = length_us("timeout", timeout, at_least_s=0) / MICROSECONDS
+            seconds = min(seconds, threading.TIMEOUT_MAX)
         return self._subscription.wait(seconds)

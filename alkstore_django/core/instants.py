@@ -59,7 +59,7 @@ def epoch_s(field: str, value: object) -> int:
         since_epoch = value - EPOCH
         seconds = math.ceil(Fraction(since_epoch // dt.timedelta.resolution, MICROSECONDS))
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise InvalidOptions(field, "must be finite", value)
         seconds = math.ceil(value)
     else:

@@ -41,18 +41,15 @@ class JSONCodec:
     def encode(self, payload: Any) -> bytes:
         """Return compact JSON, UTF-8 where possible, else ASCII with escapes."""
         try:
-            text = json.dumps(payload, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-            faithful = json.loads(text) == payload
+            data = _as_json(payload)
+            faithful = json.loads(data) == payload
         except RecursionError:
             raise InvalidPayload("payload is nested too deep to encode") from None
         except (TypeError, ValueError) as error:
             raise InvalidPayload(_fault(payload) or _reason(error)) from None
         if not faithful:
             raise InvalidPayload(_fault(payload) or "payload does not survive JSON unchanged")
-        try:
-            return text.encode()
-        except UnicodeEncodeError:  # a lone surrogate: only the escaped form can carry it
-            return json.dumps(payload, allow_nan=False, separators=(",", ":")).encode()
+        return data
 
     def decode(self, data: bytes) -> Any:
         """Return the value; bytes that are no JSON raise ``InvalidPayload``."""
@@ -138,6 +135,14 @@ def decode_payload(codec_name: str, own: Codec | None, data: bytes, *, queue: st
         raise InvalidPayload(reason, queue) from error
 
 
+def _as_json(payload: Any) -> bytes:
+    text = json.dumps(payload, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate: only the escaped form can carry it
+        return json.dumps(payload, allow_nan=False, separators=(",", ":")).encode()
+
+
 def _fault(payload: Any) -> str | None:
     """Name the first place that JSON would refuse or change; ``None`` if none is found.
 
@@ -154,6 +159,8 @@ def _fault(payload: Any) -> str | None:
             for key in value:
                 if not isinstance(key, str):
                     return f"{path} has a key of type {type(key).__name__}; keys must be str"
+                if (reason := _scalar_fault(key)) is not None:
+                    return f"{path} has a key that {reason}"
             places += [(f"{path}.{key}", item) for key, item in reversed(value.items())]
         elif isinstance(value, list):
             seen.add(id(value))

@@ -248,6 +248,13 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def is_disturbed(self, connection: BaseDatabaseWrapper) -> bool:
+        """Return whether an open connection of this alias cannot serve the next user as it is.
+
+        That is: the driver has closed it, or is inside a transaction. Runs no SQL.
+        """
+
+    @abstractmethod
     def worker_fault(self) -> str | None:
         """Return why no worker can run on this database, in one line; ``None`` if one can."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from asgiref.sync import async_to_sync
 from django.db import connections, transaction
+from django.db.transaction import TransactionManagementError
 
 from ..core.errortext import describe_exception
 from ..core.instants import length_us
@@ -62,13 +63,16 @@ def _run_atomic(running: RunningJob, session: HandlerSession, jobs: JobManager) 
     try:
         with transaction.atomic(using=using), session.aborting_on_errors(using):
             transaction.on_commit(note_commit, using=using)  # first, so it runs first
+            depth = len(connections[using].savepoint_ids)
             _call(running)
             if connections[using].needs_rollback:
                 raise SwallowedDatabaseError("a database error was swallowed by the handler")
+            if len(connections[using].savepoint_ids) != depth:
+                raise TransactionManagementError("the handler left an atomic block open")
             # Last, so that the row's lock is held for as short as can be: renewal goes on.
             if not jobs.ack([running.claim]):
                 raise AckRefusedError
-    except Exception:
+    except BaseException:
         if not committed:
             raise
         text = "Job done, but an on_commit hook of it failed: id=%s queue=%s"

@@ -94,7 +94,10 @@ class Worker:
         self._order = list(handlers)
         self._mailbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._renewer = Renewer(
-            jobs, interval_s=options.heartbeat_interval_s, on_death=self._mailbox.put
+            jobs,
+            interval_s=options.heartbeat_interval_s,
+            on_lost=self._post_lost,
+            on_death=self._mailbox.put,
         )
         self._settler = Settler(jobs, self.tally, self._renewer.discard)
         self._pool = HandlerPool(
@@ -173,6 +176,10 @@ class Worker:
                 self._running.pop(id(running), None)
                 if not running.ended:
                     self._settler.add(running, outcome)
+            case ("lost", RunningJob() as running):
+                if not running.ended:
+                    self._running.pop(id(running), None)
+                    self._settler.lose(running, "heartbeat")
             case ("wake", woken):
                 self._posted_wakes.discard(woken)  # first: a wake from now on posts anew
                 self._dry.discard(woken) if woken is not None else self._dry.clear()
@@ -219,8 +226,8 @@ class Worker:
 
     def _is_drained(self) -> bool:
         """Ask every queue once more when nothing runs; an answer of nothing ends the drain."""
-        if self._running or not self._settler.idle:
-            return False
+        if self._running or not self._settler.idle or not self._pool.free:
+            return False  # without a free thread nobody can say that nothing is ready
         self._dry.clear()
         self._fill()
         return not self._running
@@ -294,6 +301,9 @@ class Worker:
 
     def _ring(self) -> None:
         self._mailbox.put(None)
+
+    def _post_lost(self, running: RunningJob) -> None:
+        self._mailbox.put(("lost", running))
 
     def _post_wake(self, woken: str | None) -> None:
         if woken not in self._posted_wakes:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from django.db import Error, connections
 
-from ..signals import claim_lost
 from .running import RunningJob
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class Renewer:
     """Renews the claims of the jobs it was given, all that are due by one statement.
 
     Each is renewed after a third of its visibility timeout, or every ``interval_s`` if that
-    is given and sooner. A renewal that is refused marks the job as ended. An outage is
+    is given and sooner. A job whose renewal is refused is handed to ``on_lost``. An outage is
     waited out; any other error ends the thread and is handed to ``on_death``.
     """
 
@@ -35,9 +34,11 @@ class Renewer:
         jobs: JobManager,
         *,
         interval_s: float | None = None,
+        on_lost: Callable[[RunningJob], None],
         on_death: Callable[[BaseException], None],
     ) -> None:
         self._jobs = jobs
+        self._on_lost = on_lost
         self._on_death = on_death
         self._interval_s = interval_s
         self._lock = threading.Lock()
@@ -123,13 +124,9 @@ class Renewer:
         for job in due:
             if job.claim.job_id in held:
                 job.renewed_at = asked_at
-                continue
-            self.discard(job)
-            if not job.ended:
-                job.ended = True
-                claim_lost.send_robust(
-                    type(self), job=job.job, using=self._jobs.db, operation="heartbeat"
-                )
+            else:
+                self.discard(job)
+                self._on_lost(job)
 
     def _due(self, running: RunningJob) -> float:
         due = running.renewal_due

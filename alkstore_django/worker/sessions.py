@@ -15,8 +15,10 @@ from typing import Any
 from django.db import DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from ..engines.registry import engine_for, supports
+
 _CHANGES_SESSION = re.compile(
-    r"\s*(SET|RESET|DISCARD|LISTEN|UNLISTEN|PREPARE|DEALLOCATE|DECLARE|LOAD|PRAGMA|ATTACH|DETACH"
+    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(SET|RESET|DISCARD|LISTEN|UNLISTEN|PREPARE|DEALLOCATE|DECLARE|LOAD|PRAGMA|ATTACH|DETACH"
     r"|BEGIN|START|CREATE\s+TEMP)\b|.*\bset_config\s*\(|.*\bpg_(try_)?advisory_lock",
     re.IGNORECASE | re.DOTALL,
 )
@@ -83,12 +85,15 @@ class HandlerSession:
 
 
 def _is_disturbed(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether a transaction is open, or autocommit is not as configured."""
-    configured = connection.settings_dict["AUTOCOMMIT"]
+    """Return whether a transaction is open, autocommit is not as configured, or the driver's
+    own connection is closed or in a transaction that Django knows nothing of."""
+    if connection.connection is None:
+        return connection.in_atomic_block or connection.needs_rollback
     return (
         connection.in_atomic_block
         or connection.needs_rollback
-        or (connection.connection is not None and connection.autocommit != configured)
+        or connection.autocommit != connection.settings_dict["AUTOCOMMIT"]
+        or (supports(connection.alias) and engine_for(connection.alias).is_disturbed(connection))
     )
 
 

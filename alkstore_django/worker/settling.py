@@ -53,6 +53,10 @@ class Settler:
             del self._waiting[0]
             self._report(running, result, outcome)
 
+    def lose(self, running: RunningJob, operation: str) -> None:
+        """Close a job whose claim turned out to be no longer ours."""
+        self._report(running, "lost", Outcome(operation))
+
     def give_back(self, abandoned: list[RunningJob]) -> None:
         """Put jobs back whose handlers did not end in time, that claim's attempt returned."""
         given = self._jobs.engine.give_back([running.claim for running in abandoned])

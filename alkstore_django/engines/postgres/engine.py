@@ -6,6 +6,8 @@ import logging
 from collections.abc import Collection, Iterator, Sequence
 
 from django.db import DatabaseError, Error
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.pq import TransactionStatus
 
 from ...conf import StoreSettings
 from ...core.errortext import EXPIRED, MAX_ATTEMPTS_EXCEEDED
@@ -184,6 +186,10 @@ class PostgresEngine(Engine):
                 connection.errors_occurred = False
             else:
                 connection.close()
+
+    def is_disturbed(self, connection: BaseDatabaseWrapper) -> bool:
+        raw = connection.connection
+        return bool(raw.closed or raw.info.transaction_status != TransactionStatus.IDLE)
 
     def worker_fault(self) -> str | None:
         if self.rows(self.sql.IN_RECOVERY)[0][0]:

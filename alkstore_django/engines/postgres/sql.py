@@ -16,8 +16,8 @@ COLUMNS = """id, queue, state, priority, run_at, expires_at, attempts, max_attem
     visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, deadline,
     claim_token, codec, payload, NULL::text AS last_error, NULL::bigint AS died_at"""
 DEAD_COLUMNS = """id, queue, 'dead' AS state, priority, run_at, expires_at, attempts, max_attempts,
-    visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, NULL::bigint AS deadline,
-    NULL::bigint AS claim_token, codec, payload, last_error, died_at"""
+    visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at,
+    NULL::bigint AS deadline, NULL::bigint AS claim_token, codec, payload, last_error, died_at"""
 KEPT_COLUMNS = """id, queue, priority, run_at, expires_at, attempts, max_attempts,
     visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, codec, payload"""
 

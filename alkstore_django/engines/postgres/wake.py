@@ -8,6 +8,7 @@ connection is in autocommit and runs nothing but LISTEN and UNLISTEN.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import random
@@ -134,10 +135,8 @@ class WakeHub:
 
     def _wake_thread(self) -> None:
         if self._poke is not None:
-            try:
+            with contextlib.suppress(BlockingIOError):  # full of pokes: the thread will come
                 self._poke.send(b"x")
-            except BlockingIOError:
-                pass  # it is full of pokes: the thread will come
 
     def _run(self, poked: socket.socket) -> None:
         lost: psycopg.Error | None = None

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db import Error
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ...conf import StoreSettings
 from ...core.errortext import EXPIRED, MAX_ATTEMPTS_EXCEEDED
@@ -188,6 +189,12 @@ class SQLiteEngine(Engine):
         elif identity != opened:
             logger.warning("Database file was replaced, opening it anew: using=%s", self.using)
             connection.close()
+
+    def is_disturbed(self, connection: BaseDatabaseWrapper) -> bool:
+        try:
+            return bool(connection.connection.in_transaction)
+        except sqlite3.ProgrammingError:  # it is closed
+            return True
 
     def worker_fault(self) -> str | None:
         if database_file(self.using) is None:

@@ -68,25 +68,27 @@ SELECT EXISTS (SELECT 1 FROM $job INDEXED BY __alkstore_job_spent
                 WHERE queue = %(queue)s AND attempts >= max_attempts AND {LAPSED})
 """
 
-SPENT = f"""SELECT id FROM $job INDEXED BY __alkstore_job_spent
+_SPENT_IDS = f"""SELECT id FROM $job INDEXED BY __alkstore_job_spent
      WHERE queue = %(queue)s AND attempts >= max_attempts AND {LAPSED}
      ORDER BY deadline, id
      LIMIT %(limit)s"""
 BURY_SPENT = (
     f"""/* alkstore:bury_spent */
 INSERT INTO $dead_job ({KEPT_COLUMNS}, last_error, died_at)
-SELECT {KEPT_COLUMNS}, %(error)s, {NOW_S} FROM $job WHERE id IN ({SPENT})
+SELECT {KEPT_COLUMNS}, %(error)s, {NOW_S} FROM $job WHERE id IN ({_SPENT_IDS})
 """,
     f"""/* alkstore:bury_spent */
-DELETE FROM $job WHERE id IN ({SPENT})
+DELETE FROM $job WHERE id IN ({_SPENT_IDS})
 """,
 )
 
 # The pending jobs are found by a skip scan: one short index range per distinct priority, so
 # that jobs which are not ready yet are never walked over, whatever their number. CROSS JOIN
 # fixes the order of the loops, and with it the order of the rows; INDEXED BY keeps the
-# planner from sorting. The lapsed ones come in the same order from an index of their own.
-READY = f"""
+# planner from sorting, and the likelihood (of few priorities) from scanning the whole table
+# for a Bloom filter after ANALYZE. The lapsed ones come in the same order from an index of
+# their own.
+_READY = f"""
     SELECT * FROM (
         WITH RECURSIVE priorities (priority) AS (
             SELECT * FROM (SELECT priority FROM $job INDEXED BY __alkstore_job_claim
@@ -101,7 +103,7 @@ READY = f"""
         )
         SELECT job.id, job.priority, job.run_at
           FROM priorities CROSS JOIN $job AS job INDEXED BY __alkstore_job_claim
-         WHERE priorities.priority IS NOT NULL
+         WHERE likelihood(priorities.priority IS NOT NULL, 0.000001)
            AND job.queue = %(queue)s AND job.state = 'pending'
            AND job.priority = priorities.priority AND job.run_at <= {NOW_S} AND {UNEXPIRED}
          LIMIT %(n)s
@@ -116,7 +118,7 @@ READY = f"""
 
 # Asked before the claim, so that a claimant that finds nothing never takes the write lock.
 HAS_READY = f"""/* alkstore:has_ready */
-SELECT EXISTS ({READY})
+SELECT EXISTS ({_READY})
 """
 
 CLAIM = f"""/* alkstore:claim */
@@ -124,7 +126,7 @@ UPDATE $job
    SET state = 'processing', attempts = attempts + 1, worker_id = %(worker_id)s,
        claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
        claim_token = %(token)s
- WHERE id IN (SELECT id FROM ({READY}) ORDER BY priority DESC, run_at, id LIMIT %(n)s)
+ WHERE id IN (SELECT id FROM ({_READY}) ORDER BY priority DESC, run_at, id LIMIT %(n)s)
 RETURNING {COLUMNS}
 """
 
@@ -191,17 +193,17 @@ SELECT {DEAD_COLUMNS} FROM $dead_job
  WHERE id = %(id)s AND (%(queue)s IS NULL OR queue = %(queue)s)
 """
 
-PAST = f"""SELECT id FROM $job INDEXED BY __alkstore_job_expires
+_PAST_IDS = f"""SELECT id FROM $job INDEXED BY __alkstore_job_expires
      WHERE queue = %(queue)s AND expires_at <= {NOW_S}
      ORDER BY expires_at, id
      LIMIT %(limit)s"""
 SWEEP_EXPIRED = (
     f"""/* alkstore:sweep_expired */
 INSERT INTO $dead_job ({KEPT_COLUMNS}, last_error, died_at)
-SELECT {KEPT_COLUMNS}, %(error)s, {NOW_S} FROM $job WHERE id IN ({PAST})
+SELECT {KEPT_COLUMNS}, %(error)s, {NOW_S} FROM $job WHERE id IN ({_PAST_IDS})
 """,
     f"""/* alkstore:sweep_expired */
-DELETE FROM $job WHERE id IN ({PAST})
+DELETE FROM $job WHERE id IN ({_PAST_IDS})
 """,
 )
 

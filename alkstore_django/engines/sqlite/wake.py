@@ -125,11 +125,12 @@ class WatchHub:
         lost = False
         while not finish.is_set():
             try:
-                reader = reader or _Reader(self._using)
-                if lost:
+                if reader is None:
+                    reader = _Reader(self._using)
+                    if lost:
+                        wake_restored.send(type(self), using=self._using)
                     lost = False
-                    wake_restored.send(type(self), using=self._using)
-                    self.ring()
+                    self.ring()  # only now: from here on no commit is missed
                 reader.watch(self.ring, finish)
             except (sqlite3.Error, OSError) as error:
                 if not lost:
@@ -166,7 +167,6 @@ class _Reader:
             if now >= next_file_check:
                 next_file_check = now + FILE_CHECK_S
                 if file_identity(self._file) != self._identity:
-                    ring()
                     return
             version = self._read()
             if version != self._version:

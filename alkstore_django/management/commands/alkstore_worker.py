@@ -1,4 +1,4 @@
-"""``manage.py alkstore_worker``: parse, build, run; the worker itself is ``alkstore_django.worker``."""
+"""``manage.py alkstore_worker``: parse, build, run; the work is in ``alkstore_django.worker``."""
 
 from __future__ import annotations
 
