@@ -45,8 +45,8 @@ types: $(DEV_STAMP) ## Check the types of the package
 imports: $(DEV_STAMP) ## Check that imports point one way
 	@.ci/imports "$(BIN)"
 
-docs: $(DEV_STAMP) ## Run what the documents show, and check that they are complete
-	@.ci/docs "$(BIN)/python"
+docs: $(DEV_STAMP) ## Build the pages (docs/_build); the tests run what they show
+	@.ci/docs "$(BIN)"
 
 wheel: $(DEV_STAMP) ## Build the wheel, and run it in an environment without development packages
 	@.ci/wheel "$(BIN)/python"
@@ -58,7 +58,7 @@ check: lint types imports test docs wheel ## All checks of one Python, on both e
 
 clean: ## Remove what the other targets have made
 	rm -rf $(VENV) .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache \
-		.import_linter_cache .hypothesis .coverage* htmlcov
+		.import_linter_cache .hypothesis .coverage* htmlcov docs/_build .grimp_cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(BIN)/pip:

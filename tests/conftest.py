@@ -43,7 +43,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Where engines are required, a skipped test is a failed run: nothing is left out in silence."""
+    """Where engines are required, a skipped test is a failed run: nothing is left out quietly."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if _required() and reporter is not None and reporter.stats.get("skipped"):
         reporter.write_line("skipped tests count as failures here", red=True)

@@ -53,7 +53,8 @@ def engine_objects(alias: str) -> set[str]:
     statement = {
         "sqlite": "SELECT name FROM sqlite_master WHERE name LIKE '\\_\\_alkstore%' ESCAPE '\\'",
         "postgresql": (
-            "SELECT nspname || '.' || relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
+            "SELECT nspname || '.' || relname"
+            " FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace"
             " WHERE relkind IN ('r', 'i', 'S', 'v') AND nspname NOT LIKE 'pg\\_%'"
             " AND nspname <> 'information_schema' AND relname NOT LIKE 'django\\_%'"
         ),

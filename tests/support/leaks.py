@@ -43,6 +43,8 @@ def end_open_transaction(alias: str) -> bool:
 def empty_tables(alias: str) -> None:
     """Delete all rows of the engine's tables and of the test app's, ids going on."""
     connection = connections[alias]
+    if connection.connection is not None and not connection.is_usable():
+        connection.close()  # the test has restarted the server
     tables = [*TABLES[connection.vendor].values(), NOTES]
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -52,7 +54,7 @@ def empty_tables(alias: str) -> None:
             if connection.vendor == "postgresql" and cursor.rowcount > MANY_ROWS:
                 cursor.execute(f"TRUNCATE {table}")  # leaves no dead rows to the next test
         if connection.vendor == "postgresql":
-            cursor.execute("RESET ALL")
+            cursor.execute("RESET lock_timeout")
 
 
 def _in_transaction(vendor: str, raw: Any) -> bool:

@@ -1,0 +1,61 @@
+"""Two databases, kept apart, and read side by side."""
+
+import re
+from types import ModuleType
+
+from alkstore_django.engines.postgres import sql as postgres
+from alkstore_django.engines.sqlite import sql as sqlite
+
+PARAMETER = re.compile(r"%\((\w+)\)s")
+
+
+def constants(module: ModuleType) -> dict[str, str]:
+    """The UPPER-CASE constants of a module in the order of their definition, as one text each.
+
+    A name that starts with an underscore is a fragment of one engine's own statements.
+    """
+    return {
+        name: " ".join(value) if isinstance(value, tuple) else value
+        for name, value in vars(module).items()
+        if name.isupper() and not name.startswith("_")
+    }
+
+
+# What only one database has any use for, and why.
+ONLY_POSTGRES = {"NOTIFY", "IN_RECOVERY"}  # SQLite has neither a server nor a standby
+ONLY_SQLITE = {"HAS_READY"}  # asked first, so that an idle claimant takes no write lock
+
+
+def test_the_statements_have_the_same_names_in_the_same_order():
+    """1.1 Both sql.py hold the same statements, in the same order."""
+    theirs = [name for name in constants(postgres) if name not in ONLY_POSTGRES]
+    ours = [name for name in constants(sqlite) if name not in ONLY_SQLITE]
+    assert theirs == ours
+
+
+def test_the_statements_have_the_same_parameters():
+    """1.1 Each statement takes the same parameters on both engines."""
+    differing = {}
+    for name in constants(postgres).keys() & constants(sqlite).keys():
+        theirs, ours = (
+            set(PARAMETER.findall(constants(module)[name])) for module in (postgres, sqlite)
+        )
+        if theirs != ours:
+            differing[name] = theirs ^ ours
+    assert differing == {}
+
+
+def test_every_statement_can_be_found_in_a_server_log():
+    """1.1 A statement starts with its name as a comment; a fragment has none."""
+    for module in (postgres, sqlite):
+        for name, text in constants(module).items():
+            if "/* alkstore:" in text:
+                assert text.startswith(f"/* alkstore:{name.lower()} */\n"), name
+
+
+def test_every_instant_comes_from_the_database():
+    """1.4 No statement takes an instant of Python's clock: the test clock is NULL in use."""
+    for module in (postgres, sqlite):
+        for name, text in constants(module).items():
+            assert "CURRENT_TIMESTAMP" not in text.upper(), name
+            assert not re.search(r"(?<![\w.])now\(\)", text), name

@@ -1,0 +1,251 @@
+"""What a claim costs on PostgreSQL, by its plan and its buffers: 3.3, FR-012, FR-099.
+
+Costs are counted in buffers touched, which time and load do not change.
+"""
+
+import json
+import os
+
+import pytest
+from django.db import connections, transaction
+
+from alkstore_django import Queue
+from alkstore_django.engines.registry import engine_for
+from tests.support.rows import count_live
+from tests.support.tampering import worst_plans
+
+pytestmark = pytest.mark.parametrize("alias", ["postgres"], indirect=True)
+
+FULL = os.environ.get("ALKSTORE_TEST_FULL") == "1"
+MANY_DELAYED = 1_000_000 if FULL else 200_000
+BACKLOG = 100_000
+N = 10
+# A claimed row is fetched, rewritten, and moved between the indexes that its state decides.
+BUFFERS_PER_ROW = 40
+
+FILL = """
+INSERT INTO alkstore.job (queue, state, priority, run_at, expires_at, enqueued_at, attempts,
+    max_attempts, visibility_timeout_s, backoff_base_s, codec, payload,
+    worker_id, claimed_at, deadline, claim_token)
+SELECT %(queue)s, %(state)s, {priority}, {run_at}, NULL, now.s - 7200, %(attempts)s,
+    3, 300, 5, 'json', convert_to('null', 'UTF8'),
+    CASE WHEN held THEN 'gone' END, CASE WHEN held THEN now.s - 600 END,
+    CASE WHEN held THEN now.s + %(deadline)s END, CASE WHEN held THEN n END
+  FROM (SELECT floor(extract(epoch FROM statement_timestamp()))::bigint AS s) AS now,
+       (SELECT %(state)s = 'processing' AS held) AS claim,
+       generate_series(1, %(count)s) AS n
+"""
+FILL_DEAD = """
+INSERT INTO alkstore.dead_job (id, queue, priority, run_at, enqueued_at, attempts, max_attempts,
+    visibility_timeout_s, backoff_base_s, codec, payload, last_error, died_at)
+SELECT -n, %(queue)s, 9, 0, 0, 3, 3, 300, 5, 'json', convert_to('null', 'UTF8'), 'failed', 0
+  FROM generate_series(1, %(count)s) AS n
+"""
+
+
+def fill(
+    count, *, queue="jobs", state="pending", priority="n %% 3", run_at="now.s - 3600 + n %% 1800",
+    attempts=0, deadline=0,
+):  # fmt: skip
+    """Store many rows by one statement; ``priority`` and ``run_at`` are SQL over ``n``."""
+    values = {"count": count, "queue": queue, "state": state, "attempts": attempts}
+    with connections["postgres"].cursor() as cursor:
+        statement = FILL.format(priority=priority, run_at=run_at)
+        cursor.execute(statement, {**values, "deadline": deadline})
+
+
+def fill_dead(count, queue="jobs"):
+    with connections["postgres"].cursor() as cursor:
+        cursor.execute(FILL_DEAD, {"count": count, "queue": queue})
+
+
+@pytest.fixture(autouse=True)
+def emptied_tables(alias):
+    """Truncate, so that neither rows nor the pages they took are left to others."""
+    engine_for(alias).empty()
+    yield
+    engine_for(alias).empty()
+
+
+@pytest.fixture(params=[False, True], ids=["never-analyzed", "analyzed"])
+def analyze(request, alias):
+    """Run the statistics, or leave the planner without any."""
+
+    def run():
+        if request.param:
+            with connections[alias].cursor() as cursor:
+                cursor.execute("ANALYZE alkstore.job")
+                cursor.execute("ANALYZE alkstore.dead_job")
+
+    return run
+
+
+def explained(alias, name, **values):
+    """Run a statement of the engine under EXPLAIN ANALYZE and undo it; return its plan."""
+    engine = engine_for(alias)
+    statement = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + getattr(engine.sql, name)
+    with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+        cursor.execute(statement, {"now_us": None, **values})
+        [[text]] = cursor.fetchall()
+        transaction.set_rollback(True, using=alias)
+    return (json.loads(text) if isinstance(text, str) else text)[0]["Plan"]
+
+
+def claim_plan(alias, *, queue="jobs", n=N):
+    return explained(alias, "CLAIM", queue=queue, worker_id="w", n=n, token=1)
+
+
+def nodes(plan):
+    """Yield every node of a plan."""
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+def buffers(plan):
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+
+def claimed(plan):
+    return plan["Actual Rows"]
+
+
+def assert_by_index(plan):
+    """No scan of the whole table, no sort of it, and only indexes that a claim may use."""
+    for node in nodes(plan):
+        if node.get("Relation Name") == "job" and node["Node Type"] != "ModifyTable":
+            assert node["Node Type"] in {"Index Scan", "Index Only Scan"}, node["Node Type"]
+            assert node["Index Name"] in {"job_claim", "job_lapse", "job_pk"}, node["Index Name"]
+        if "Sort" in node["Node Type"]:
+            assert all("Relation Name" not in below for below in nodes(node))
+            assert node["Actual Rows"] <= 2 * N
+    assert "dead_job" not in json.dumps(plan)
+
+
+def test_deep_backlog(alias, analyze):
+    """3.3 FR-099 A claim out of 100,000 ready jobs follows the index, and costs what one of 1,000 does."""
+    fill(1_000)
+    analyze()
+    shallow = claim_plan(alias)
+    fill(BACKLOG)
+    analyze()
+    deep = claim_plan(alias)
+    assert claimed(shallow) == claimed(deep) == N
+    assert_by_index(deep)
+    assert buffers(deep) <= N * BUFFERS_PER_ROW
+    assert buffers(deep) <= 2 * buffers(shallow)
+
+
+def test_rows_that_are_none_of_its_business(alias, analyze):
+    """3.10 FR-099 Other queues' jobs and dead jobs, however many, cost a claim nothing."""
+    fill(1_000)
+    analyze()
+    alone = claim_plan(alias)
+    fill(BACKLOG, queue="other", priority="9")
+    fill(BACKLOG, queue="later", run_at="now.s + 3600 + n")
+    fill_dead(BACKLOG)
+    analyze()
+    among = claim_plan(alias)
+    assert claimed(among) == N
+    assert_by_index(among)
+    assert buffers(among) <= 2 * buffers(alone)
+    for queue in ("later", "empty"):
+        plan = claim_plan(alias, queue=queue)
+        assert claimed(plan) == 0
+        assert_by_index(plan)
+        assert buffers(plan) <= 30
+
+
+def test_delayed_jobs_of_higher_priority(alias, analyze):
+    """3.3 FR-099 A million delayed jobs of higher priority are not walked over on the way to ten ready.
+
+    In full with ALKSTORE_TEST_FULL=1; else a fifth of them.
+    """
+    fill(N, priority="0")
+    analyze()
+    alone = claim_plan(alias)
+    fill(MANY_DELAYED, priority="1 + n %% 5", run_at="now.s + 3600 + n")
+    analyze()
+    behind = claim_plan(alias)
+    assert claimed(behind) == N
+    assert_by_index(behind)
+    assert buffers(behind) <= N * BUFFERS_PER_ROW
+    assert buffers(behind) <= 2 * buffers(alone) + 5 * 10  # and a probe for each priority
+
+
+def test_priorities_below_are_not_visited(alias, analyze):
+    """3.3 FR-099 Lower priorities, however many there are, are left alone once n jobs are found."""
+    fill(BACKLOG // 10, priority="-n")
+    fill(N, priority="1")
+    analyze()
+    plan = claim_plan(alias)
+    assert claimed(plan) == N
+    assert_by_index(plan)
+    assert buffers(plan) <= N * BUFFERS_PER_ROW
+
+
+def test_lapsed_jobs(alias, analyze):
+    """3.3 FR-099 Of 50,000 lapsed and 50,000 running jobs, ten are claimed by the index alone."""
+    fill(1_000, state="processing", attempts=1, deadline=-60)
+    analyze()
+    shallow = claim_plan(alias)
+    fill(BACKLOG // 2, state="processing", attempts=1, deadline=-60)
+    fill(BACKLOG // 2, state="processing", attempts=1, deadline=600, priority="0")
+    analyze()
+    deep = claim_plan(alias)
+    assert claimed(shallow) == claimed(deep) == N
+    assert_by_index(deep)
+    assert buffers(deep) <= 2 * buffers(shallow)
+
+
+def test_running_jobs_in_front_of_lapsed_ones(alias, analyze):
+    """3.3 FR-099 Running jobs that stand before a lapsed one are passed in the index, not fetched."""
+    fill(BACKLOG // 2, state="processing", attempts=1, deadline=600, priority="9")
+    fill(N, state="processing", attempts=1, deadline=-60, priority="0")
+    analyze()
+    plan = claim_plan(alias)
+    assert claimed(plan) == N
+    assert_by_index(plan)
+    assert buffers(plan) < BACKLOG // 2 / 20
+
+
+def test_spent_jobs(alias, analyze):
+    """3.4 FR-099 Whether a claim must bury anything first is told by an index, among any number."""
+    fill(BACKLOG // 2, state="processing", attempts=1, deadline=-60)
+    fill(BACKLOG // 2, state="processing", attempts=3, deadline=600)
+    fill(BACKLOG // 2)
+    analyze()
+    plan = explained(alias, "HAS_SPENT", queue="jobs")
+    used = [node for node in nodes(plan) if node.get("Relation Name") == "job"]
+    assert {node.get("Index Name") for node in used} == {"job_spent"}
+    assert buffers(plan) <= 10
+
+
+def test_settling_goes_by_id(alias, analyze):
+    """3.5 FR-099 Acks, renewals and retries find their rows by primary key in a deep store."""
+    fill(BACKLOG)
+    analyze()
+    queue = Queue("jobs", using=alias)
+    claims = [list(handle.claim) for handle in queue.claim_batch("w", N)]
+    analyze()
+    for name in ("ACK", "RENEW", "STILL_HELD", "GIVE_BACK"):
+        plan = explained(alias, name, claims=claims)
+        for node in nodes(plan):
+            if node.get("Relation Name") == "job" and node["Node Type"] != "ModifyTable":
+                assert node["Node Type"] in {"Index Scan", "Index Only Scan", "Tid Scan"}, name
+        assert buffers(plan) <= N * BUFFERS_PER_ROW, name
+
+
+@pytest.mark.parametrize("n", [1, N])
+def test_no_plan_claims_too_many(alias, analyze, n):
+    """FR-012 Under the planner's worst plans n are asked for, n are returned and n are marked."""
+    fill(BACKLOG)
+    analyze()
+    queue = Queue("jobs", using=alias)
+    with worst_plans(alias):
+        handles = queue.claim_batch("w", n)
+    assert len(handles) == n
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM alkstore.job WHERE state = 'processing'")
+        assert cursor.fetchone()[0] == n
+    assert count_live(alias) == BACKLOG
