@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from django.db import connections
 
 from .conf import default_alias
-from .exceptions import StoreClosed
+from .exceptions import InvalidOptions, StoreClosed
 
 if TYPE_CHECKING:
     from .managers import JobManager
@@ -18,7 +18,8 @@ class StoreAccess:
 
     def __init__(self, using: str | None) -> None:
         self.using = default_alias() if using is None else using
-        connections.settings[self.using]  # an unknown alias is told here, before any use
+        if not isinstance(self.using, str) or self.using not in connections.settings:
+            raise InvalidOptions("using", "must name an alias of DATABASES", using)
         self.closed = False
         self._jobs: JobManager | None = None
 

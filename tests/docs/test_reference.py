@@ -143,13 +143,17 @@ def test_errors() -> None:
                 for line in text_of("reference/errors.md").splitlines()
                 if line.startswith(f"| `{cls.__name__}`")
             )
-            own = inspect.signature(cls).parameters if cls.__init__ is not Exception.__init__ else ()
+            own = (
+                inspect.signature(cls).parameters if cls.__init__ is not Exception.__init__ else ()
+            )
             for name in () if cls is exceptions.AlkstoreError else own:
                 assert f"`{name}`" in row, f"{cls.__name__}.{name}"
         elif isinstance(cls, type) and issubclass(cls, exceptions.JobSignal):
             assert has_word(cls.__name__, code_words("reference/errors.md"))
     value_errors = {n for n in shown if issubclass(getattr(exceptions, n), ValueError)}
-    sentence = re.search(r"^(.*) are also `ValueError`", text_of("reference/errors.md"), re.MULTILINE)
+    sentence = re.search(
+        r"^(.*) are also `ValueError`", text_of("reference/errors.md"), re.MULTILINE
+    )
     assert sentence is not None
     assert set(re.findall(r"`(\w+)`", sentence[1])) == value_errors
 
@@ -160,7 +164,9 @@ def test_errors() -> None:
 def test_settings() -> None:
     """Every key of the setting is documented, no other, and the defaults shown are the defaults."""
     listen = {field.name.upper() for field in dataclasses.fields(ListenSettings)}
-    assert set(first_column("reference/settings.md")) - {"LISTEN"} - listen == set(_RULES) - {"LISTEN"}
+    assert set(first_column("reference/settings.md")) - {"LISTEN"} - listen == set(_RULES) - {
+        "LISTEN"
+    }
     assert listen | {"LISTEN"} <= set(first_column("reference/settings.md"))
     scope: dict[str, Any] = {}
     exec(blocks_of("reference/settings.md", "python")[0].text, scope)  # noqa: S102  our own page
@@ -176,7 +182,7 @@ def test_settings_that_are_shown(block: Block) -> None:
     """Every ALKSTORE that a page shows is without fault."""
     scope: dict[str, Any] = {}
     exec(block.text, scope)  # noqa: S102  our own page
-    aliases = dict.fromkeys(("default", "direct", "archive", "orders_db"), {})
+    aliases: Any = {name: {} for name in ("default", "direct", "archive", "orders_db")}
     with mock.patch("alkstore_django.conf.settings") as settings:
         settings.ALKSTORE, settings.DATABASES = scope["ALKSTORE"], aliases
         assert not list(setting_faults())
@@ -297,7 +303,9 @@ def test_index_names() -> None:
         ddl = (PACKAGE / "engines" / engine / "schema" / "0001_initial.sql").read_text("utf-8")
         made[engine] = set(re.findall(r"CREATE INDEX IF NOT EXISTS (\w+)", ddl))
         made[engine] |= set(re.findall(r"CONSTRAINT (\w+_pk) PRIMARY KEY", ddl))
-    recipe = re.findall(r"REINDEX INDEX CONCURRENTLY alkstore\.(\w+);", text_of("how-to/postgresql.md"))
+    recipe = re.findall(
+        r"REINDEX INDEX CONCURRENTLY alkstore\.(\w+);", text_of("how-to/postgresql.md")
+    )
     assert sorted(recipe) == sorted(made["postgres"])
     documented = {w for w in first_column("reference/tables.md") if w in made["postgres"]}
     assert documented == made["postgres"]

@@ -85,7 +85,10 @@ def someone_waits_for_us(alias: str) -> bool:
 
 
 def open_sessions(alias: str) -> int:
-    """How many connections to the alias's database are open: PostgreSQL in all, SQLite here."""
+    """How many connections to the alias's database are open, this thread's own aside.
+
+    PostgreSQL: in all. SQLite: in this process.
+    """
     return int(_by_engine(alias, postgresql=_sessions, sqlite=_open_files)(alias))
 
 
@@ -114,11 +117,15 @@ def _write_locked(alias: str) -> bool:
 
 def _sessions(alias: str) -> int:
     with connections[alias].cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
         return int(cursor.fetchone()[0])
 
 
 def _open_files(alias: str) -> int:
+    connections[alias].close()  # else SQLite keeps the files of closed connections, for reuse
     file = os.path.realpath(str(connections[alias].settings_dict["NAME"]))
     return sum(os.path.realpath(f"/proc/self/fd/{fd}") == file for fd in os.listdir("/proc/self/fd"))
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import unittest
 
 import pytest
 from django.core.management import call_command
@@ -40,7 +41,7 @@ def test_signals_tell_each_outcome(clock, make_queue, work, events):
     assert tally.count("acked", "another") == 0
 
 
-def test_a_receiver_that_raises_hurts_nobody(make_queue, work):
+def test_a_receiver_that_raises_hurts_nobody(clock, make_queue, work):
     """7.7 What a receiver of a signal raises is logged and goes no further."""
 
     def broken(sender, **sent):
@@ -68,7 +69,7 @@ def test_a_receiver_that_raises_hurts_nobody(make_queue, work):
     assert str(tally) == "acked=1 retried=1 died=1 given_back=0 lost=0"
 
 
-def test_log_lines(make_queue, work, caplog):
+def test_log_lines(clock, make_queue, work, caplog):
     """7.7 A failure and a death are logged as errors with their traceback, the rest below."""
     queue = make_queue(max_attempts=2, backoff_base_s=0)
 
@@ -177,7 +178,8 @@ def test_a_transaction_test_case_leaves_no_jobs(alias, make_queue):
 
     Case.setUpClass()
     try:
-        result = Case().run()
+        result = unittest.TestResult()
+        Case()(result)
     finally:
         Case.tearDownClass()
         Case.doClassCleanups()
