@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class AlkstoreConfig(AppConfig):
-    """Registers checks and log receivers, discovers the apps' queues; runs no SQL."""
+    """Registers the checks, discovers the apps' queues; runs no SQL."""
 
     name = "alkstore_django"
     verbose_name = _("Durable jobs")
@@ -16,7 +16,5 @@ class AlkstoreConfig(AppConfig):
 
     def ready(self) -> None:
         from . import checks  # noqa: F401  registers the system checks
-        from .signals import connect_log_receivers
 
-        connect_log_receivers()
         autodiscover_modules("queues")

@@ -16,7 +16,8 @@ from django.db.models.expressions import Func, RawSQL
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
-from .core.instants import as_datetime
+from .core.instants import MICROSECONDS, as_datetime
+from .engines.registry import engine_for
 
 
 class FromEpoch(Func):
@@ -46,11 +47,10 @@ class EpochNow(Func):
         super().__init__(**extra)
 
     def as_postgresql(self, compiler: SQLCompiler, connection: Any, **extra: Any) -> Any:
-        template = "floor(extract(epoch FROM statement_timestamp()))::bigint"
-        return self.as_sql(compiler, connection, template=template, **extra)
+        return _clock(connection, "floor(extract(epoch FROM statement_timestamp()))::bigint")
 
     def as_sqlite(self, compiler: SQLCompiler, connection: Any, **extra: Any) -> Any:
-        return self.as_sql(compiler, connection, template="unixepoch()", **extra)
+        return _clock(connection, "unixepoch()")
 
 
 if TYPE_CHECKING:
@@ -93,6 +93,12 @@ class EpochField(_DateTimeField):
         if isinstance(value, int) and not isinstance(value, bool):
             return as_datetime(value)
         return super().to_python(value)
+
+
+def _clock(connection: Any, expression: str) -> tuple[str, tuple[int, ...]]:
+    """Return the database's clock, or the instant at which a test holds it."""
+    frozen = engine_for(connection.alias).frozen_now_us
+    return (expression, ()) if frozen is None else ("%s", (frozen // MICROSECONDS,))
 
 
 def _over_epoch(transform: type[Func]) -> type[Func]:

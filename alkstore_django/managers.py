@@ -94,12 +94,20 @@ class JobManager(_JobManager):
             wake_after_commit(engine, stamps.queue)
         return [job.id for job in stored]
 
-    def claim(self, queue: str, *, worker_id: str, n: int) -> list[JobRow]:
-        """Claim up to ``n`` ready jobs, each under this call's own fence."""
+    def claim(self, queue: str, *, worker_id: str, n: int, bury_spent: bool = True) -> list[JobRow]:
+        """Claim up to ``n`` ready jobs, each under this call's own fence.
+
+        Args:
+            bury_spent: first move lapsed jobs without attempts left to the dead. A worker,
+                which claims all the time, asks for it now and then only.
+        """
         if n <= 0:
             return []
+        engine = self.engine
+        if bury_spent:
+            engine.bury_spent(queue)
         token = secrets.randbits(63)
-        return self.engine.claim(queue, worker_id=worker_id, n=min(n, 2**31 - 1), token=token)
+        return engine.claim(queue, worker_id=worker_id, n=min(n, 2**31 - 1), token=token)
 
     def ack(self, claims: Collection[Claim]) -> set[int]:
         """Delete the jobs whose claims are still held; return their ids."""

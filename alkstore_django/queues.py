@@ -122,7 +122,7 @@ class Queue:
         jobs = self._access.jobs()
         options = EnqueueOptions(delay, run_at, priority, max_attempts, expires)
         stamps = options.stamps(self._name, self._codec.name, self._options)
-        return jobs.enqueue(stamps, self._encoded(payload, jobs))
+        return jobs.enqueue(stamps, self._encoded([payload], jobs)[0])
 
     def enqueue_many(
         self,
@@ -142,7 +142,7 @@ class Queue:
         jobs = self._access.jobs()
         options = EnqueueOptions(delay, run_at, priority, max_attempts, expires)
         stamps = options.stamps(self._name, self._codec.name, self._options)
-        return jobs.enqueue_many(stamps, [self._encoded(payload, jobs) for payload in payloads])
+        return jobs.enqueue_many(stamps, self._encoded(payloads, jobs))
 
     def cancel(self, job_id: int) -> bool:
         """Delete a pending or processing job; return whether there was one.
@@ -249,6 +249,9 @@ class Queue:
         assert retention is None or isinstance(retention, int)
         return self._access.jobs().sweep(self._name, retention_s=retention)
 
-    def _encoded(self, payload: Any, jobs: JobManager) -> bytes:
+    def _encoded(self, payloads: Iterable[Any], jobs: JobManager) -> list[bytes]:
         limit = jobs.engine.settings.max_payload_bytes
-        return encode_payload(self._codec, payload, queue=self._name, max_bytes=limit)
+        return [
+            encode_payload(self._codec, payload, queue=self._name, max_bytes=limit)
+            for payload in payloads
+        ]

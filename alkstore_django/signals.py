@@ -26,6 +26,7 @@ store_restored     it can again                                        (no job)
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from django.dispatch import Signal
@@ -47,21 +48,14 @@ worker_logger = logging.getLogger("alkstore_django.worker")
 wake_logger = logging.getLogger("alkstore_django.wake")
 
 
-def connect_log_receivers() -> None:
-    """Connect the receivers that write the log; called once, when Django is ready."""
-    for signal, receiver in (
-        (job_claimed, _log_claimed),
-        (job_acked, _log_acked),
-        (job_retried, _log_retried),
-        (job_died, _log_died),
-        (job_given_back, _log_given_back),
-        (claim_lost, _log_claim_lost),
-        (wake_lost, _log_wake_lost),
-        (wake_restored, _log_wake_restored),
-        (store_lost, _log_store_lost),
-        (store_restored, _log_store_restored),
-    ):
-        signal.connect(receiver, dispatch_uid=f"alkstore_django.{receiver.__name__}")
+def announce(signal: Signal, sender: type, **event: Any) -> None:
+    """Write the event's log line, then tell whoever listens.
+
+    A receiver that raises is logged by Django and hurts nobody.
+    """
+    _LOG_LINES[signal](**event)
+    if signal.receivers:
+        signal.send_robust(sender, **event)
 
 
 def _log_job(level: int, what: str, job: Job, using: str, **more: Any) -> None:
@@ -82,7 +76,8 @@ def _log_claimed(job: Job, using: str, **_: Any) -> None:
 
 
 def _log_acked(job: Job, using: str, duration_s: float, **_: Any) -> None:
-    _log_job(logging.DEBUG, "acked", job, using, duration_s=round(duration_s, 6))
+    if worker_logger.isEnabledFor(logging.DEBUG):
+        _log_job(logging.DEBUG, "acked", job, using, duration_s=round(duration_s, 6))
 
 
 def _log_retried(
@@ -119,3 +114,17 @@ def _log_store_lost(using: str, error: Exception, **_: Any) -> None:
 
 def _log_store_restored(using: str, **_: Any) -> None:
     worker_logger.warning("Database restored: using=%s", using)
+
+
+_LOG_LINES: dict[Signal, Callable[..., None]] = {
+    job_claimed: _log_claimed,
+    job_acked: _log_acked,
+    job_retried: _log_retried,
+    job_died: _log_died,
+    job_given_back: _log_given_back,
+    claim_lost: _log_claim_lost,
+    wake_lost: _log_wake_lost,
+    wake_restored: _log_wake_restored,
+    store_lost: _log_store_lost,
+    store_restored: _log_store_restored,
+}

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from django.db import DatabaseError, connections, transaction
 
 from .core.instants import MICROSECONDS
 from .core.records import Job
@@ -79,8 +84,28 @@ def drain(queue: Queue, *, worker_id: str = "test") -> Tally:
     tally = Tally()
     settler = Settler(jobs, tally, on_ended=lambda running: None)
     session = HandlerSession()
-    while rows := jobs.claim(queue.name, worker_id=worker_id, n=1):
-        running = RunningJob(rows[0], Job(rows[0], queue.codec), handler, time.monotonic())
-        settler.add(running, execute(running, session, jobs))
-        settler.settle()
+    handler = replace(handler, function=_in_savepoint(handler.function, queue.using))
+    with session.watching():
+        while rows := jobs.claim(queue.name, worker_id=worker_id, n=1):
+            running = RunningJob(rows[0], Job(rows[0], queue.codec), handler, time.monotonic())
+            settler.add(running, execute(running, session, jobs))
+            settler.settle()
     return tally
+
+
+def _in_savepoint(function: Callable[..., Any], using: str) -> Callable[..., Any]:
+    """Keep a database error of the handler from spoiling the transaction of a ``TestCase``."""
+
+    @functools.wraps(function)
+    def run(job: Job) -> Any:
+        if not connections[using].in_atomic_block:
+            return function(job)
+        savepoint = transaction.savepoint(using=using)
+        try:
+            result = function(job)
+        except DatabaseError:
+            transaction.savepoint_rollback(savepoint, using=using)
+            raise
+        return result
+
+    return run

@@ -41,8 +41,8 @@ class JSONCodec:
     def encode(self, payload: Any) -> bytes:
         """Return compact JSON, UTF-8 where possible, else ASCII with escapes."""
         try:
-            data = _as_json(payload)
-            faithful = json.loads(data) == payload
+            data, text = _as_json(payload)
+            faithful = _DECODER.decode(text) == payload
         except RecursionError:
             raise InvalidPayload("payload is nested too deep to encode") from None
         except (TypeError, ValueError) as error:
@@ -82,6 +82,11 @@ class BytesCodec:
     def __repr__(self) -> str:
         return "BYTES"
 
+
+# Made once: json.dumps and json.loads would make them anew for every payload.
+_ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+_ASCII_ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder()
 
 JSON = JSONCodec()
 BYTES = BytesCodec()
@@ -135,12 +140,14 @@ def decode_payload(codec_name: str, own: Codec | None, data: bytes, *, queue: st
         raise InvalidPayload(reason, queue) from error
 
 
-def _as_json(payload: Any) -> bytes:
-    text = json.dumps(payload, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+def _as_json(payload: Any) -> tuple[bytes, str]:
+    """Return the bytes to store, and the text that they hold."""
+    text = _ENCODER.encode(payload)
     try:
-        return text.encode()
+        return text.encode(), text
     except UnicodeEncodeError:  # a lone surrogate: only the escaped form can carry it
-        return json.dumps(payload, allow_nan=False, separators=(",", ":")).encode()
+        text = _ASCII_ENCODER.encode(payload)
+        return text.encode(), text
 
 
 def _fault(payload: Any) -> str | None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import string
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import resources
@@ -61,6 +62,7 @@ class Engine(ABC):
         self.using = using
         self.settings = settings
         self.frozen_now_us: int | None = None
+        self._hot = threading.local()
         self.sql = Statements(sql, {name: self.table(name) for name in TABLES})
 
     # -- tables ---------------------------------------------------------------------------
@@ -98,12 +100,19 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def bury_spent(self, queue: str) -> None:
+        """Move the queue's lapsed jobs with no attempts left to the dead.
+
+        Law: CONTRACT 3.4.
+        """
+
+    @abstractmethod
     def claim(self, queue: str, *, worker_id: str, n: int, token: int) -> list[JobRow]:
         """Hand up to ``n`` ready jobs of ``queue`` to ``worker_id``, each to nobody else.
 
-        First, lapsed jobs of the queue with no attempts left go to the dead. Order: priority
-        descending, run_at ascending, id ascending, over pending and lapsed jobs together. A
-        lapsed claim is ready again and costs an attempt. Jobs past ``expires_at`` are never
+        Order: priority descending, run_at ascending, id ascending, over pending and lapsed
+        jobs together. A lapsed claim is ready again and costs an attempt; one without
+        attempts left is passed over (see ``bury_spent``). Jobs past ``expires_at`` are never
         handed out.
 
         Args:
@@ -281,6 +290,15 @@ class Engine(ABC):
         with self.connection.cursor() as cursor:
             cursor.execute(statement, {"now_us": self.frozen_now_us, **values})
             return int(cursor.rowcount)
+
+    @contextlib.contextmanager
+    def hot_path(self) -> Iterator[None]:
+        """Let the engine prepare what this thread runs again and again; for a worker's loop."""
+        self._hot.on = True
+        try:
+            yield
+        finally:
+            self._hot.on = False
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:

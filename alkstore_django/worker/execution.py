@@ -69,6 +69,7 @@ def _run_atomic(running: RunningJob, session: HandlerSession, jobs: JobManager) 
                 raise SwallowedDatabaseError("a database error was swallowed by the handler")
             if len(connections[using].savepoint_ids) != depth:
                 raise TransactionManagementError("the handler left an atomic block open")
+            running.acking = True
             # Last, so that the row's lock is held for as short as can be: renewal goes on.
             if not jobs.ack([running.claim]):
                 raise AckRefusedError

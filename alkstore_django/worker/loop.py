@@ -25,7 +25,7 @@ from ..core.records import Job
 from ..core.stop import StopToken
 from ..engines.base import Subscription
 from ..handlers import Handler
-from ..signals import job_claimed, store_lost, store_restored
+from ..signals import announce, job_claimed, store_lost, store_restored
 from .pool import HandlerPool
 from .renewal import Renewer
 from .running import Outcome, RunningJob
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..managers import JobManager
 
 MAX_OUTAGE_PAUSE_S = 5.0
+GATHER_S = 0.003
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ class Worker:
         )
         self._running: dict[int, RunningJob] = {}
         self._dry: set[str] = set()  # queues that had nothing when last asked
+        self._buried: set[str] = set()  # queues whose spent jobs were buried since the last poll
         self._posted_wakes: set[str | None] = set()
         interval = options.poll_interval_s or jobs.engine.settings.poll_interval_s
         self._poll_interval_s = interval
@@ -124,8 +126,9 @@ class Worker:
         """Work until stopped or drained; return what was done."""
         subscription = self._open()
         try:
-            while (pause := self._guarded_turn()) is not None:
-                self._wait(pause)
+            with self._jobs.engine.hot_path():
+                while (pause := self._guarded_turn()) is not None:
+                    self._wait(pause)
         finally:
             self._close(subscription)
         return self.tally
@@ -157,15 +160,23 @@ class Worker:
         if self._outage is not None:
             self._outage = None
             self._outage_pause_s = 0.1
-            store_restored.send_robust(type(self), using=self._jobs.db)
+            announce(store_restored, type(self), using=self._jobs.db)
         return pause
 
     def _wait(self, pause: float) -> None:
-        """Wait for mail, then take in all that has come."""
+        """Wait for mail, then take in all that has come.
+
+        While handlers still run, what they will post within a moment is gathered too: one
+        statement for many acks, one claim for many free threads.
+        """
         try:
             self._take(self._mailbox.get(timeout=pause))
+            until = time.monotonic() + GATHER_S
             while True:
-                self._take(self._mailbox.get_nowait())
+                left = until - time.monotonic() if self._running else 0
+                self._take(
+                    self._mailbox.get(timeout=left) if left > 0 else self._mailbox.get_nowait()
+                )
         except queue.Empty:
             return
 
@@ -177,7 +188,7 @@ class Worker:
                 if not running.ended:
                     self._settler.add(running, outcome)
             case ("lost", RunningJob() as running):
-                if not running.ended:
+                if not (running.ended or running.acking):
                     self._running.pop(id(running), None)
                     self._settler.lose(running, "heartbeat")
             case ("wake", woken):
@@ -201,7 +212,11 @@ class Worker:
 
     def _claim(self, handler: Handler, n: int) -> int:
         asked_at = time.monotonic()
-        rows = self._jobs.claim(handler.queue.name, worker_id=self.worker_id, n=n)
+        name = handler.queue.name
+        rows = self._jobs.claim(
+            name, worker_id=self.worker_id, n=n, bury_spent=name not in self._buried
+        )
+        self._buried.add(name)
         if rows:  # whoever was served waits at the end of the line
             self._order.remove(handler)
             self._order.append(handler)
@@ -214,7 +229,7 @@ class Worker:
         self._running[id(running)] = running
         if running.handler.heartbeat:
             self._renewer.add(running)
-        job_claimed.send_robust(type(self), job=running.job, using=self._jobs.db)
+        announce(job_claimed, type(self), job=running.job, using=self._jobs.db)
         self._pool.submit(running)
 
     def _look_again_if_due(self) -> None:
@@ -223,12 +238,14 @@ class Worker:
         if now >= self._next_poll:
             self._next_poll = now + self._poll_interval_s * random.uniform(0.9, 1.0)
             self._dry.clear()
+            self._buried.clear()
 
     def _is_drained(self) -> bool:
         """Ask every queue once more when nothing runs; an answer of nothing ends the drain."""
         if self._running or not self._settler.idle or not self._pool.free:
             return False  # without a free thread nobody can say that nothing is ready
         self._dry.clear()
+        self._buried.clear()
         self._fill()
         return not self._running
 
@@ -269,7 +286,7 @@ class Worker:
 
     def _outage_pause(self, error: Error) -> float | None:
         if self._outage is None:
-            store_lost.send_robust(type(self), using=self._jobs.db, error=error)
+            announce(store_lost, type(self), using=self._jobs.db, error=error)
         self._outage = error
         self._pool.note_outage()
         self._jobs.engine.drop_stale_connection()

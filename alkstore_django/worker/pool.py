@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,11 @@ class HandlerPool:
         self._jobs = jobs
         self._before_atomic = before_atomic
         self._post = post
-        self._tasks: queue.SimpleQueue[RunningJob | None] = queue.SimpleQueue()
+        self._tasks: deque[RunningJob] = deque()
+        self._changed = threading.Condition(threading.Lock())
+        self._idle = 0
+        self._waking = False
+        self._closed = False
         self._writer = threading.Lock()
         self._epoch = 0
         self.free = size
@@ -59,7 +63,9 @@ class HandlerPool:
     def submit(self, running: RunningJob) -> None:
         """Hand a job to a free thread."""
         self.free -= 1
-        self._tasks.put(running)
+        with self._changed:
+            self._tasks.append(running)
+            self._wake_one()
 
     def note_done(self) -> None:
         """Count a thread as free again; called for each result that was posted."""
@@ -72,15 +78,41 @@ class HandlerPool:
     def stop(self) -> None:
         """End the threads that are free; one whose handler hangs dies with the process."""
         until = time.monotonic() + (JOIN_S if self.free == len(self._threads) else JOIN_BUSY_S)
-        for _ in self._threads:
-            self._tasks.put(None)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
         for thread in self._threads:
             thread.join(max(until - time.monotonic(), 0))
+
+    def _take(self) -> RunningJob | None:
+        """Wait for a job and take it; None when the pool is closed."""
+        with self._changed:
+            while not self._tasks:
+                if self._closed:
+                    return None
+                self._idle += 1
+                self._changed.wait()
+                self._idle -= 1
+                self._waking = False
+            running = self._tasks.popleft()
+            self._wake_one()
+            return running
+
+    def _wake_one(self) -> None:
+        """Wake one idle thread if there is work for it, and never a second before it runs.
+
+        Each that takes a job wakes the next, so slow handlers soon have every thread. Quick
+        ones are done by the few that are awake: a hundred threads woken for a hundred jobs of
+        some microseconds would do nothing but wait for each other.
+        """
+        if self._tasks and self._idle and not self._waking:
+            self._waking = True
+            self._changed.notify()
 
     def _run(self) -> None:
         session = HandlerSession()
         try:
-            while (running := self._tasks.get()) is not None:
+            while (running := self._take()) is not None:
                 session.prepare(self._epoch)
                 with self._turn_to_write(running):
                     running.started_at = time.monotonic()

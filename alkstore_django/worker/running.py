@@ -19,6 +19,8 @@ class RunningJob:
     started_at: float | None = None
     ended: bool = False
     """The claim is over (settled, timed out, lost or given back): a late result is dropped."""
+    acking: bool = False
+    """Its handler thread is about to ack it: a renewal that finds it gone says nothing."""
 
     @property
     def claim(self) -> Claim:

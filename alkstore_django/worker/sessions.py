@@ -37,6 +37,20 @@ class HandlerSession:
         if epoch != self._epoch:
             self._epoch = epoch
             self.close()
+        self._start_watching()
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the calling thread's own connections for a while, and leave them open."""
+        self._start_watching()
+        try:
+            yield
+        finally:
+            for connection in connections.all(initialized_only=True):
+                if self._watch in connection.execute_wrappers:
+                    connection.execute_wrappers.remove(self._watch)
+
+    def _start_watching(self) -> None:
         for alias in connections:
             wrappers = connections[alias].execute_wrappers
             if self._watch not in wrappers:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..core.errortext import FAILED, MAX_ATTEMPTS_EXCEEDED, kept_error
-from ..signals import claim_lost, job_acked, job_died, job_given_back, job_retried
+from ..signals import announce, claim_lost, job_acked, job_died, job_given_back, job_retried
 from .running import Outcome, RunningJob
 from .tally import Tally
 
@@ -85,17 +85,17 @@ class Settler:
             case "acked":
                 began = running.started_at or running.renewed_at
                 duration = time.monotonic() - began
-                job_acked.send_robust(type(self), **about, duration_s=duration)
+                announce(job_acked, type(self), **about, duration_s=duration)
             case "given_back":
-                job_given_back.send_robust(type(self), **about)
+                announce(job_given_back, type(self), **about)
             case "lost":
-                claim_lost.send_robust(type(self), **about, operation=outcome.verb)
+                announce(claim_lost, type(self), **about, operation=outcome.verb)
             case "retried":
                 error = kept_error(outcome.error, default="")
                 about |= {"error": error, "exception": outcome.exception}
-                job_retried.send_robust(type(self), **about)
+                announce(job_retried, type(self), **about)
             case "died":
                 default = FAILED if outcome.verb == "fail" else MAX_ATTEMPTS_EXCEEDED
                 error = kept_error(outcome.error, default=default)
                 about |= {"error": error, "exception": outcome.exception}
-                job_died.send_robust(type(self), **about)
+                announce(job_died, type(self), **about)

@@ -1,6 +1,6 @@
 """Real processes, real time. Everything here is marked slow."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def queues(alias: str) -> dict[str, Queue]:
     """The queues that the worker processes serve, as seen from the test."""
-    return {
-        name: Queue(name, using=alias, **serve.OPTIONS.get(name, {})) for name in serve.NAMES
-    }
+    return {name: Queue(name, using=alias, **serve.OPTIONS.get(name, {})) for name in serve.NAMES}
 
 
 @pytest.fixture
@@ -41,11 +39,11 @@ def start_worker(alias: str) -> Callable[..., AbstractContextManager[Child]]:
 
 
 @pytest.fixture
-def notes(alias: str) -> Iterator[Callable[[str], list[str]]]:
+def notes(alias: str) -> Callable[..., list[str]]:
     """Read the notes that handlers have written, those that start so, sorted."""
 
     def read(start: str = "") -> list[str]:
         texts = Note.objects.using(alias).filter(text__startswith=start)
         return sorted(texts.values_list("text", flat=True))
 
-    yield read
+    return read

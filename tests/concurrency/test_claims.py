@@ -123,7 +123,9 @@ def test_a_claim_and_its_undoing(alias, clock, make_queue):
         )
         won = [name for name, has_won in zip(counts, done, strict=True) if has_won]
         # A job that was put back is still there for a cancel or a sweep that comes after.
-        assert len(won) == 1 or (len(won) == 2 and "retry" in won and set(won) & {"cancel", "sweep"})
+        assert len(won) == 1 or (
+            len(won) == 2 and "retry" in won and set(won) & {"cancel", "sweep"}
+        )
         for name in won:
             counts[name] += 1
         job = queue.get_job(job_id)
@@ -169,7 +171,7 @@ def test_sweeps_at_the_same_time(alias, make_queue):
 
 
 def test_enqueues_over_several_queues_do_not_deadlock(alias, make_queue):
-    """FR-098 Transactions that enqueue to several queues in any order never wait for each other's rows."""
+    """FR-098 Transactions that enqueue to several queues in any order do not deadlock."""
     from django.db import transaction
 
     names = ["a", "b", "c"]

@@ -1,10 +1,15 @@
 """The server goes away under a worker, and comes back: 7.4. PostgreSQL only: a file does not."""
 
+import threading
 import time
 
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 
+from alkstore_django import signals
+from alkstore_django.handlers import handlers_on
+from alkstore_django.models import Job
+from alkstore_django.worker.loop import Worker, WorkerOptions
 from tests.support import ground
 from tests.support.rows import count_dead, count_live
 from tests.support.waiting import eventually
@@ -75,7 +80,10 @@ def test_a_start_without_a_server(alias, queues, start_worker):
     connections[alias].close()
     server.stop("fast")
     try:
-        with start_worker("--queue", "plain") as stopped, start_worker("--queue", "plain") as worker:
+        with (
+            start_worker("--queue", "plain") as stopped,
+            start_worker("--queue", "plain") as worker,
+        ):
             eventually(lambda: "Database lost" in stopped.stderr)
             stopped.terminate()
             stopped.wait(20)
@@ -107,12 +115,8 @@ def test_a_stop_while_the_server_is_away(alias, queues, start_worker):
     assert queues["stubborn"].get_job(job_id).attempts == 1
 
 
-def test_an_ack_whose_connection_was_cut(alias, queues, make_queue, start_worker, caplog):
+def test_an_ack_whose_connection_was_cut(alias, make_queue, caplog):
     """FR-032 An ack that fails with its connection is tried again on a new one: one run, no loss."""
-    from alkstore_django.handlers import handlers_on
-    from alkstore_django.models import Job
-    from alkstore_django.worker.loop import Worker, WorkerOptions
-
     queue = make_queue("cut", visibility_timeout_s=30)
     runs = []
 
@@ -156,6 +160,58 @@ def test_a_server_that_refuses_writes(alias, queues, start_worker, notes):
     finally:
         set_read_only("off")
     assert len(notes("plain")) == 5
+
+
+def test_a_statement_that_is_cancelled(alias, queues, start_worker, notes):
+    """7.4 A statement of the worker's that an administrator cancels, or a time limit ends, is tried
+    again; it is no reason to exit."""
+    waiting = (
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        " AND wait_event_type = 'Lock' AND query LIKE '%%alkstore:%%'"
+    )
+
+    def cancel(cursor):
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute(f"SELECT count(pg_cancel_backend(pid)) FROM ({waiting}) AS found")
+        return cursor.fetchone()[0]
+
+    with start_worker("--queue", "plain", "--poll-interval", "0.1") as worker:
+        worker.wait_for_line("serves")
+        with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+            cursor.execute("LOCK TABLE alkstore.job IN ACCESS EXCLUSIVE MODE")
+            eventually(lambda: cancel(cursor))
+        queues["plain"].enqueue(None)
+        eventually(lambda: count_live(alias) == 0 or worker.popen.poll() is not None)
+        assert worker.popen.poll() is None, worker.stderr
+        worker.terminate()
+        worker.wait()
+        assert "Traceback" not in worker.stderr
+
+
+def test_a_receiver_of_a_lost_wake_that_raises(alias, make_queue, caplog):
+    """7.7 6.2 What a receiver of wake_lost raises does not end the listening."""
+    restored = threading.Event()
+
+    def broken(sender, **sent):
+        raise RuntimeError("a broken receiver")
+
+    def note(sender, **sent):
+        restored.set()
+
+    queue = make_queue()
+    signals.wake_lost.connect(broken)
+    signals.wake_restored.connect(note)
+    try:
+        with queue.listen() as listener:
+            with connections[alias].cursor() as cursor:
+                cursor.execute(TERMINATE_OTHERS)
+            assert restored.wait(20)
+            assert listener.wait(20)  # it rings once for what it may have missed
+            queue.enqueue(None)
+            assert listener.wait(1)
+    finally:
+        signals.wake_lost.disconnect(broken)
+        signals.wake_restored.disconnect(note)
 
 
 def cpu_seconds(pid):

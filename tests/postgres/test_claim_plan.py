@@ -120,7 +120,7 @@ def assert_by_index(plan):
 
 
 def test_deep_backlog(alias):
-    """3.3 FR-099 A claim out of 100,000 ready jobs follows the index, and costs what one of 1,000 does."""
+    """3.3 FR-099 A claim out of 100,000 ready jobs costs what one out of 1,000 does."""
     fill(1_000)
     shallow = claim_plan(alias)
     assert claimed(shallow) == N

@@ -31,10 +31,8 @@ def spoil_settings(alias: str) -> None:
     """Change this thread's session so that no later job could write through it."""
     _execute(
         alias,
-        **{
-            "postgresql": ["SET search_path = nowhere", "SET statement_timeout = '1ms'"],
-            "sqlite": ["PRAGMA query_only = ON"],
-        },
+        postgresql=["SET search_path = nowhere", "SET statement_timeout = '1ms'"],
+        sqlite=["PRAGMA query_only = ON"],
     )
 
 
@@ -48,10 +46,8 @@ def spoil_settings_in_disguise(alias: str) -> None:
     """The same with a comment in front, as tools that tag statements write it."""
     _execute(
         alias,
-        **{
-            "postgresql": ["/* view=shop */ SET search_path = nowhere"],
-            "sqlite": ["/* view=shop */ PRAGMA query_only = ON"],
-        },
+        postgresql=["/* view=shop */ SET search_path = nowhere"],
+        sqlite=["/* view=shop */ PRAGMA query_only = ON"],
     )
 
 
@@ -127,7 +123,9 @@ def _sessions(alias: str) -> int:
 def _open_files(alias: str) -> int:
     connections[alias].close()  # else SQLite keeps the files of closed connections, for reuse
     file = os.path.realpath(str(connections[alias].settings_dict["NAME"]))
-    return sum(os.path.realpath(f"/proc/self/fd/{fd}") == file for fd in os.listdir("/proc/self/fd"))
+    return sum(
+        os.path.realpath(f"/proc/self/fd/{fd}") == file for fd in os.listdir("/proc/self/fd")
+    )
 
 
 def _execute(alias: str, **statements: list[str]) -> None:
@@ -138,3 +136,33 @@ def _execute(alias: str, **statements: list[str]) -> None:
 
 def _by_engine(alias: str, **choices: Any) -> Any:
     return choices[connections[alias].vendor]
+
+
+def be_impatient(alias: str) -> None:
+    """Let this thread's statements give up soon when another session is in their way."""
+    _execute(alias, postgresql=["SET lock_timeout = '50ms'"], sqlite=["PRAGMA busy_timeout = 50"])
+
+
+def be_patient_again(alias: str) -> None:
+    """Undo ``be_impatient``, by a new session."""
+    connections[alias].close()
+
+
+class Obstacle:
+    """Another session that keeps everybody from writing jobs until it is removed."""
+
+    def __init__(self, alias: str) -> None:
+        self._connection = connections[alias].copy()
+        self._connection.inc_thread_sharing()
+        statements = _by_engine(
+            alias,
+            postgresql=["BEGIN", "LOCK TABLE alkstore.job IN EXCLUSIVE MODE"],
+            sqlite=["BEGIN IMMEDIATE"],
+        )
+        with self._connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def remove(self) -> None:
+        """Let the others go on; a second call does nothing."""
+        self._connection.close()

@@ -171,15 +171,15 @@ def test_a_transaction_test_case_leaves_no_jobs(alias, make_queue):
     class Case(TransactionTestCase):
         databases = {alias}  # noqa: RUF012
 
-        def runTest(self):
+        def test(self):
             queue.enqueue(None)
-            self.assertIsNotNone(queue.claim_one("w"))
-            self.assertEqual(count_live(alias), 1)
+            assert queue.claim_one("w") is not None
+            assert count_live(alias) == 1
 
     Case.setUpClass()
     try:
         result = unittest.TestResult()
-        Case()(result)
+        Case("test")(result)
     finally:
         Case.tearDownClass()
         Case.doClassCleanups()

@@ -134,8 +134,8 @@ def test_given_back_on_the_last_attempt(alias, make_queue, work):
         work(queue, drain=False, stop=stop, shutdown_timeout_s=0)
     finally:
         over.set()
-    handle = queue.claim_one("next")
-    assert (handle.job.attempts, handle.job.max_attempts) == (1, 1)
+    job = queue.claim_one("next").job
+    assert (job.attempts, job.max_attempts) == (1, 1)
 
 
 def test_an_old_handle_after_a_give_back(alias, make_queue):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
+import psycopg
 from django.db import DatabaseError, Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.pq import TransactionStatus
@@ -23,6 +25,10 @@ logger = logging.getLogger("alkstore_django.engines.postgres")
 MANY_ROWS = 5_000
 MANY_BYTES = 8 * 1024 * 1024
 SPENT_AT_ONCE = 1_000
+PREPARE_AFTER = 2  # runs of a statement on one connection
+
+# The server knows no such prepared statement, or has one of that name already.
+_LOST_PREPARED = {"26000", "42P05"}
 
 # SQLSTATEs that say the server is away, going, read-only, or out of connections; 40001 and
 # 40P01 say that only this try was refused.
@@ -38,6 +44,42 @@ class PostgresEngine(Engine):
 
     def __init__(self, using: str, settings: StoreSettings) -> None:
         super().__init__(using, settings, sql)
+
+    def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        connection = self.connection
+        if not getattr(self._hot, "on", False) or not self._may_prepare(connection):
+            return super().rows(statement, **values)
+        try:
+            return self._rows_prepared(connection, statement, values)
+        except DatabaseError as error:
+            if getattr(error.__cause__, "sqlstate", None) not in _LOST_PREPARED:
+                raise
+        # A pooler between us and the server mixes up the sessions: no more of it here.
+        self._hot.on = False
+        return super().rows(statement, **values)
+
+    def _may_prepare(self, connection: BaseDatabaseWrapper) -> bool:
+        """Return whether nothing is lost by passing by Django's cursor: no transaction that
+        an error would spoil, nobody who watches or logs statements."""
+        return not (
+            connection.in_atomic_block or connection.execute_wrappers or connection.queries_logged
+        )
+
+    def _rows_prepared(
+        self, connection: BaseDatabaseWrapper, statement: str, values: dict[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """Run a statement that the server has parsed and planned before.
+
+        Django's own cursor binds on the client and never prepares; parsing and planning are
+        most of the cost of a claim.
+        """
+        connection.ensure_connection()
+        raw = connection.connection
+        if raw.prepare_threshold is None:
+            raw.prepare_threshold = PREPARE_AFTER
+        with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
+            cursor.execute(statement, {"now_us": self.frozen_now_us, **values})
+            return cursor.fetchall()
 
     # -- tables ---------------------------------------------------------------------------
 
@@ -79,11 +121,10 @@ class PostgresEngine(Engine):
         return stored
 
     def claim(self, queue: str, *, worker_id: str, n: int, token: int) -> list[JobRow]:
-        self._bury_spent(queue)
         rows = self.rows(self.sql.CLAIM, queue=queue, worker_id=worker_id, n=n, token=token)
         return in_claim_order([JobRow._make(row) for row in rows])
 
-    def _bury_spent(self, queue: str) -> None:
+    def bury_spent(self, queue: str) -> None:
         while self.rows(self.sql.HAS_SPENT, queue=queue)[0][0]:
             values = {"queue": queue, "error": MAX_ATTEMPTS_EXCEEDED, "limit": SPENT_AT_ONCE}
             if self.count(self.sql.BURY_SPENT, **values) < SPENT_AT_ONCE:
@@ -136,8 +177,8 @@ class PostgresEngine(Engine):
     def _ids(self, statement: str, claims: Collection[Claim]) -> set[int]:
         if not claims:
             return set()
-        rows = self.rows(statement, claims=[list(claim) for claim in claims])
-        return {row[0] for row in rows}
+        pairs = ",".join([f"{{{job_id},{token}}}" for job_id, token in claims])
+        return {row[0] for row in self.rows(statement, claims=f"{{{pairs}}}")}
 
     # -- wake -----------------------------------------------------------------------------
 

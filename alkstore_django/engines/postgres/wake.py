@@ -24,7 +24,7 @@ from django.db import OperationalError, connections
 from psycopg import sql
 
 from ...conf import StoreSettings
-from ...signals import wake_lost, wake_restored
+from ...signals import announce, wake_lost, wake_restored
 from ..base import OnWake
 
 CONNECT_TIMEOUT_S = 10
@@ -94,6 +94,8 @@ class WakeHub:
         subscription = WakeSubscription(self, queues, on_wake)
         with self._lock:
             self._subscriptions.add(subscription)
+            if not self._settings.notify:
+                return subscription  # poll only: this process's own commits ring, no more
             if self._thread is None:
                 self._start()
             self._wake_thread()
@@ -146,14 +148,14 @@ class WakeHub:
                 with psycopg.connect(**self._parameters(), autocommit=True) as connection:
                     channels = self._listen(connection, {})
                     if lost is not None:
-                        wake_restored.send(type(self), using=self._using)
+                        announce(wake_restored, type(self), using=self._using)
                         self.ring()  # what was sent meanwhile is not replayed
                     lost, pause = None, 0.1
                     self._serve(connection, channels, poked)
             except psycopg.Error as error:
                 self._refuse(error)
                 if lost is None:
-                    wake_lost.send(type(self), using=self._using, error=error)
+                    announce(wake_lost, type(self), using=self._using, error=error)
                 lost = error
                 _wait_for_poke(poked, pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, MAX_PAUSE_S)

@@ -87,13 +87,12 @@ class SQLiteEngine(Engine):
         return stored
 
     def claim(self, queue: str, *, worker_id: str, n: int, token: int) -> list[JobRow]:
-        self._bury_spent(queue)
         if not self.rows(self.sql.HAS_READY, queue=queue, n=1)[0][0]:
             return []
         rows = self.rows(self.sql.CLAIM, queue=queue, worker_id=worker_id, n=n, token=token)
         return in_claim_order([JobRow._make(row) for row in rows])
 
-    def _bury_spent(self, queue: str) -> None:
+    def bury_spent(self, queue: str) -> None:
         while self.rows(self.sql.HAS_SPENT, queue=queue)[0][0]:
             values = {"queue": queue, "error": MAX_ATTEMPTS_EXCEEDED, "limit": SPENT_AT_ONCE}
             if self._move(self.sql.BURY_SPENT, **values) < SPENT_AT_ONCE:
@@ -149,7 +148,7 @@ class SQLiteEngine(Engine):
     def _move(self, statements: Sequence[str], **values: Any) -> int:
         """Run a copy and its delete as one, both at the same instant; return the rows moved."""
         with self.together(), self.connection.cursor() as cursor:
-            instant = {"now_us": self.frozen_now_us or self.clock_us()}
+            instant = {"now_us": self.clock_us()}
             for statement in statements:
                 cursor.execute(statement, instant | values)
             return int(cursor.rowcount)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from django.db import OperationalError, connections
 
-from ...signals import wake_lost, wake_restored
+from ...signals import announce, wake_lost, wake_restored
 from ..base import OnWake
 
 BUSY_POLL_S = 0.001
@@ -128,13 +128,13 @@ class WatchHub:
                 if reader is None:
                     reader = _Reader(self._using)
                     if lost:
-                        wake_restored.send(type(self), using=self._using)
+                        announce(wake_restored, type(self), using=self._using)
                     lost = False
                     self.ring()  # only now: from here on no commit is missed
                 reader.watch(self.ring, finish)
             except (sqlite3.Error, OSError) as error:
                 if not lost:
-                    wake_lost.send(type(self), using=self._using, error=error)
+                    announce(wake_lost, type(self), using=self._using, error=error)
                 lost = True
                 finish.wait(FILE_CHECK_S)
             finally:

@@ -23,7 +23,7 @@ from ...engines.registry import engine_for
 from ...exceptions import InvalidName
 from ...handlers import Handler, declared_names, handlers_on
 from ...models import Job
-from ...signals import store_lost
+from ...signals import announce, store_lost
 from ...worker.loop import Worker, WorkerOptions
 from ...worker.os_signals import stop_on_signals
 from ...worker.tally import Tally
@@ -130,18 +130,18 @@ class Command(BaseCommand):
         reported = False
         while not stop.stopped:
             try:
+                if fault := engine.worker_fault():
+                    raise CommandError(f"No worker can run on {engine.using!r}: {fault}.")
                 if not engine.has_tables():
                     raise CommandError(
                         f"The tables of alkstore_django are missing on {engine.using!r}. Run: "
                         f"manage.py migrate alkstore_django --database {engine.using}"
                     )
-                if fault := engine.worker_fault():
-                    raise CommandError(f"No worker can run on {engine.using!r}: {fault}.")
             except Error as error:
                 if not engine.is_outage(error):
                     raise
                 if not reported:
-                    store_lost.send_robust(type(self), using=engine.using, error=error)
+                    announce(store_lost, type(self), using=engine.using, error=error)
                 reported = True
                 engine.drop_stale_connection()
                 stop.wait(random.uniform(0.5, 2.0))
