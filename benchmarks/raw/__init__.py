@@ -1,0 +1,1 @@
+"""The raw rows: bare statements through the driver, one file per engine."""
