@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import psycopg
-from django.db import DatabaseError, Error
+from django.db import DatabaseError, Error, InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.pq import TransactionStatus
 
@@ -30,10 +30,8 @@ PREPARE_AFTER = 2  # runs of a statement on one connection
 # The server knows no such prepared statement, or has one of that name already.
 _LOST_PREPARED = {"26000", "42P05"}
 
-# SQLSTATEs that say the server is away, going, read-only, or out of connections; 40001 and
-# 40P01 say that only this try was refused.
-_OUTAGE_CLASSES = ("08", "57P", "53")
-_OUTAGE_STATES = {"25006", "40001", "40P01", "55P03"}
+# What a server answers that a failover has turned into a standby.
+READ_ONLY = "25006"
 
 
 class PostgresEngine(Engine):
@@ -207,14 +205,9 @@ class PostgresEngine(Engine):
     # -- health ---------------------------------------------------------------------------
 
     def is_outage(self, error: BaseException) -> bool:
-        if not isinstance(error, Error):
-            return False
-        state = getattr(error.__cause__, "sqlstate", None)
-        if state is None:  # the client noticed: no connection, or it broke
-            return (
-                not isinstance(error, DatabaseError) or type(error).__name__ == "OperationalError"
-            )
-        return state.startswith(_OUTAGE_CLASSES) or state in _OUTAGE_STATES
+        if isinstance(error, OperationalError | InterfaceError):
+            return True  # no connection, going down, out of resources, cancelled, deadlock, ...
+        return getattr(error.__cause__, "sqlstate", None) == READ_ONLY
 
     def drop_stale_connection(self) -> None:
         connection = self.connection

@@ -28,6 +28,7 @@ SPENT_AT_ONCE = 1_000
 # Primary result codes that say: busy, locked, the disk or file is away, or refuses writes.
 _OUTAGE_CODES = {
     sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_INTERRUPT,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_IOERR,
