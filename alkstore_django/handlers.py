@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -79,6 +80,8 @@ def register(
     """
     if not callable(function):
         raise InvalidOptions("handler", "must be callable", function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidOptions("handler", "must not be a generator: it would never run", function)
     for field, value in (("atomic", atomic), ("heartbeat", heartbeat)):
         if not isinstance(value, bool):
             raise InvalidOptions(field, "must be True or False", value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from importlib import import_module
 from typing import Any
@@ -20,6 +21,7 @@ _ENGINES = {
 
 _lock = threading.Lock()
 _made: dict[str, Engine] = {}
+_inherited: list[Any] = []
 
 
 def engine_for(using: str) -> Engine:
@@ -52,9 +54,23 @@ def _make(using: str) -> Engine:
     return engine
 
 
+def _leave_to_parent() -> None:
+    """In a forked child: connect anew, and leave the parent's connections untouched.
+
+    They are kept alive for ever, since closing one would say goodbye on the parent's socket.
+    """
+    for connection in connections.all(initialized_only=True):
+        if connection.alias in _made and connection.connection is not None:
+            _inherited.append(connection.connection)
+            connection.connection = None
+            del connections[connection.alias]
+
+
 def _forget(*, setting: str, **_: Any) -> None:
     if setting in {"ALKSTORE", "DATABASES"}:
         _made.clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="alkstore_django.engines")
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_leave_to_parent)

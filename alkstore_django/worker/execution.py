@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import async_to_sync
 from django.db import connections, transaction
@@ -71,7 +72,8 @@ def _run_atomic(running: RunningJob, session: HandlerSession, jobs: JobManager) 
                 raise TransactionManagementError("the handler left an atomic block open")
             running.acking = True
             # Last, so that the row's lock is held for as short as can be: renewal goes on.
-            if not jobs.ack([running.claim]):
+            # A claim that has timed out is over, even if nobody could write that down yet.
+            if running.ended or not jobs.ack([running.claim]):
                 raise AckRefusedError
     except BaseException:
         if not committed:
@@ -82,11 +84,13 @@ def _run_atomic(running: RunningJob, session: HandlerSession, jobs: JobManager) 
 
 
 def _call(running: RunningJob) -> None:
-    function = running.handler.function
-    if inspect.iscoroutinefunction(function):
-        async_to_sync(function)(running.job)
-    else:
-        function(running.job)
+    result = running.handler.function(running.job)
+    if inspect.isawaitable(result):
+        async_to_sync(_awaited)(result)
+
+
+async def _awaited(result: Awaitable[Any]) -> None:
+    await result
 
 
 def _retry_outcome(signal: RetryJob) -> Outcome:

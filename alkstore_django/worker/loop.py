@@ -24,6 +24,7 @@ from ..core.names import checked_worker_id
 from ..core.records import Job
 from ..core.stop import StopToken
 from ..engines.base import Subscription
+from ..exceptions import InvalidOptions
 from ..handlers import Handler
 from ..signals import announce, job_claimed, store_lost, store_restored
 from .pool import HandlerPool
@@ -58,6 +59,18 @@ class WorkerOptions:
     poll_interval_s: float | None = None
     heartbeat_interval_s: float | None = None
     shutdown_timeout_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
+            raise InvalidOptions("threads", "must be an int of at least 1", self.threads)
+        if not self.shutdown_timeout_s >= 0:
+            raise InvalidOptions(
+                "shutdown_timeout_s", "must be at least 0", self.shutdown_timeout_s
+            )
+        for field in ("poll_interval_s", "heartbeat_interval_s"):
+            value = getattr(self, field)
+            if value is not None and not value > 0:
+                raise InvalidOptions(field, "must be above 0", value)
 
 
 def new_worker_id() -> str:
@@ -266,7 +279,7 @@ class Worker:
             if end is not None and now >= end and not running.ended:
                 running.ended = True
                 del self._running[id(running)]
-                text = f"timed out after {running.handler.timeout_s:g} s"
+                text = f"timed out after {round(running.handler.timeout_s or 0, 3):g} s"
                 self._settler.add(running, Outcome("retry", error=text))
 
     # -- stopping -------------------------------------------------------------------------
