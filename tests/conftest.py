@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +24,10 @@ ground = Ground()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the server before any test module is imported; without one there is no run."""
+    # Where the run itself was started in the background, SIGINT is ignored, and would be by
+    # every process that a test starts and interrupts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     unknown = _required() - set(ENGINES)
     if unknown:
         raise pytest.UsageError(f"ALKSTORE_TEST_REQUIRE names no engine: {', '.join(unknown)}")

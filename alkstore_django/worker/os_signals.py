@@ -20,7 +20,8 @@ def stop_on_signals(stop: StopToken, stop_now: StopToken) -> Iterator[None]:
 
     Only the main thread may install signal handlers; in any other this does nothing, and the
     process's own arrangements stand. What was installed before is put back at the end. A
-    signal that the process was told to ignore (``nohup``) stays ignored.
+    hang-up that the process was told to ignore (``nohup``) stays ignored; SIGINT does not,
+    which shells ignore for what they start in the background.
     """
 
     def asked(number: int, frame: FrameType | None) -> None:
@@ -32,10 +33,15 @@ def stop_on_signals(stop: StopToken, stop_now: StopToken) -> Iterator[None]:
     if threading.current_thread() is threading.main_thread():
         for name in _NAMES:
             number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            kept = number == getattr(signal, "SIGHUP", None) and _is_ignored(number)
+            if number is not None and not kept:
                 before[number] = signal.signal(number, asked)
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _is_ignored(number: int) -> bool:
+    return signal.getsignal(number) is signal.SIG_IGN
