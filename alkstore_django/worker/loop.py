@@ -153,9 +153,9 @@ class Worker:
         """
         self._end_overdue()
         self._settler.settle()
+        self._look_again_if_due()
         if self._stop.stopped:
             return self._stopping_pause()
-        self._look_again_if_due()
         self._fill()
         if self.options.drain and self._is_drained():
             return None

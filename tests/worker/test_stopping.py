@@ -42,6 +42,20 @@ def test_a_stop_before_the_start(alias, make_queue, work):
     assert count_live(alias) == 1
 
 
+def test_a_stopping_worker_waits_and_does_not_spin(make_queue, new_worker):
+    """7.4 While handlers have their grace, the loop waits from poll to poll, also after the
+    first of them has passed."""
+    queue = make_queue()
+    queue.handler(lambda job: None)
+    queue.enqueue(None)
+    stop = StopToken()
+    worker = new_worker(queue, stop=stop, drain=False, poll_interval_s=10)
+    worker.turn()  # claims; the threads were never started, so the job runs for ever
+    stop.stop()
+    worker._next_poll = 0.0
+    assert worker.turn() > 1
+
+
 def test_a_failure_while_stopping_is_recorded(alias, make_queue, work):
     """7.4 A handler that fails within the grace period is retried like any other."""
     queue = make_queue()
