@@ -33,8 +33,7 @@ def stop_on_signals(stop: StopToken, stop_now: StopToken) -> Iterator[None]:
     if threading.current_thread() is threading.main_thread():
         for name in _NAMES:
             number = getattr(signal, name, None)
-            kept = number == getattr(signal, "SIGHUP", None) and _is_ignored(number)
-            if number is not None and not kept:
+            if number is not None and not (name == "SIGHUP" and _is_ignored(number)):
                 before[number] = signal.signal(number, asked)
     try:
         yield
