@@ -24,10 +24,7 @@ ground = Ground()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the server before any test module is imported; without one there is no run."""
-    # Where the run itself was started in the background, SIGINT is ignored, and would be by
-    # every process that a test starts and interrupts.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    _heed_signals()
     unknown = _required() - set(ENGINES)
     if unknown:
         raise pytest.UsageError(f"ALKSTORE_TEST_REQUIRE names no engine: {', '.join(unknown)}")
@@ -53,6 +50,17 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if _required() and reporter is not None and reporter.stats.get("skipped"):
         reporter.write_line("skipped tests count as failures here", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _heed_signals() -> None:
+    """Undo what a shell or ``nohup`` did for a run in the background: every process that a test
+    starts would ignore the signals that the test sends."""
+    for number, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def _required() -> set[str]:
