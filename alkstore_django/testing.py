@@ -100,12 +100,16 @@ def _in_savepoint(function: Callable[..., Any], using: str) -> Callable[..., Any
     def run(job: Job) -> Any:
         if not connections[using].in_atomic_block:
             return function(job)
-        savepoint = transaction.savepoint(using=using)
-        try:
-            result = function(job)
-        except DatabaseError:
-            transaction.savepoint_rollback(savepoint, using=using)
-            raise
+        result, raised = None, None
+        with transaction.atomic(using=using):
+            try:
+                result = function(job)
+            except DatabaseError:
+                raise
+            except BaseException as error:  # no reason to undo anything: raised again outside
+                raised = error
+        if raised is not None:
+            raise raised
         return result
 
     return run
