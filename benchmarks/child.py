@@ -5,11 +5,13 @@ import os
 import select
 import subprocess
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from .measuring import BrokenMeasurement
 
+ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_S = 300.0
 
 
@@ -24,6 +26,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
+            cwd=ROOT,
         )
 
     def read(self, timeout_s: float = TIMEOUT_S) -> Any:

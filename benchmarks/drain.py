@@ -21,8 +21,6 @@ from .measuring import (
     timed,
 )
 
-THREADS = (1, 4, 16, 64, 128)
-
 
 class Drain(Benchmark):
     """A worker in a process of its own, timed there from the start of its run to the end."""
@@ -32,11 +30,11 @@ class Drain(Benchmark):
 
     def __init__(self, alias: str, sizes: Sizes) -> None:
         super().__init__(alias, sizes)
-        self._threads = THREADS[0]
+        self._threads = sizes.threads[0]
 
     def prepare(self) -> str:
         """Find the number of handler threads that is best on this machine."""
-        rates = {threads: self._package(self.sizes.trial, threads) for threads in THREADS}
+        rates = {n: self._package(self.sizes.trial, n) for n in self.sizes.threads}
         self._threads = max(rates, key=rates.__getitem__)
         tried = ", ".join(f"{threads}: {rate:,.0f}/s" for threads, rate in rates.items())
         return f"drain with {self._threads} threads, the best of {tried}"

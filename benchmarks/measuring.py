@@ -13,6 +13,8 @@ from django.db import connections
 
 from alkstore_django.engines.registry import engine_for
 
+from .environ import POSTGRES_SCHEMA
+
 Values: TypeAlias = Sequence[float]
 
 
@@ -28,12 +30,16 @@ class Sizes:
     many: int = 20_000
     drained: int = 20_000
     trial: int = 4_000
+    threads: tuple[int, ...] = (1, 4, 16, 64, 128)
+    """How many handler threads the drain tries, with ``trial`` jobs each, to take the best."""
     wakes: int = 100
     idle_s: tuple[float, float] = (0.13, 0.2)
     """How long to wait before each wake, of either side: from and to."""
 
 
-QUICK = Sizes(enqueues=40, many=600, drained=300, trial=100, wakes=4, idle_s=(0.01, 0.02))
+QUICK = Sizes(
+    enqueues=40, many=600, drained=300, trial=100, threads=(4,), wakes=4, idle_s=(0.01, 0.02)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,4 +152,5 @@ def settle_statistics(alias: str) -> None:
     """Have PostgreSQL know its tables, so that autovacuum strikes neither side midway."""
     if alias == "postgres":
         with connections[alias].cursor() as cursor:
-            cursor.execute("VACUUM (ANALYZE)")
+            for schema in (POSTGRES_SCHEMA, f"{POSTGRES_SCHEMA}_raw"):
+                cursor.execute(f"VACUUM (ANALYZE) {schema}.job")

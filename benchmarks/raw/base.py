@@ -29,7 +29,10 @@ class RawStore(ABC):
 
     @abstractmethod
     def enqueue_many(self, payloads: Sequence[bytes]) -> None:
-        """Insert many rows in one transaction, as many per statement as the package does."""
+        """Insert many rows in one transaction, as many per statement as the package does.
+
+        As there, the ids come back.
+        """
 
     @abstractmethod
     def drain(self) -> int:
