@@ -18,6 +18,7 @@ from django.db.models import F, Q
 from .commit_wake import wake_after_commit
 from .core.backoff import backoff_s
 from .core.errortext import FAILED, MAX_ATTEMPTS_EXCEEDED, kept_error
+from .core.frontier import Segment
 from .core.instants import MICROSECONDS
 from .core.options import Stamps
 from .core.records import Claim, JobRow, SweepResult
@@ -109,9 +110,22 @@ class JobManager(_JobManager):
         token = secrets.randbits(63)
         return engine.claim(queue, worker_id=worker_id, n=min(n, 2**31 - 1), token=token)
 
+    def claim_ahead(
+        self, queue: str, *, worker_id: str, n: int, segments: Sequence[Segment]
+    ) -> list[JobRow]:
+        """Claim up to ``n`` ready jobs in the segments, for a worker: see ``Engine.claim_ahead``."""
+        token = secrets.randbits(63)
+        return self.engine.claim_ahead(
+            queue, worker_id=worker_id, n=n, token=token, segments=segments
+        )
+
     def ack(self, claims: Collection[Claim]) -> set[int]:
         """Delete the jobs whose claims are still held; return their ids."""
         return self.engine.ack(claims)
+
+    def ack_free(self, claims: Collection[Claim]) -> tuple[set[int], set[int]]:
+        """Ack as above, but wait for nobody: return the ids deleted, and those still held."""
+        return self.engine.ack_free(claims)
 
     def retry(self, row: JobRow, *, error: object, delay_us: int | None) -> bool:
         """Put a claimed job back, or bury it if that claim was its last attempt."""

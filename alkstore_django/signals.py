@@ -48,6 +48,11 @@ worker_logger = logging.getLogger("alkstore_django.worker")
 wake_logger = logging.getLogger("alkstore_django.wake")
 
 
+def is_heard(signal: Signal) -> bool:
+    """Return whether ``announce`` would do anything for a signal that is logged as DEBUG."""
+    return bool(signal.receivers) or worker_logger.isEnabledFor(logging.DEBUG)
+
+
 def announce(signal: Signal, sender: type, **event: Any) -> None:
     """Write the event's log line, then tell whoever listens.
 

@@ -82,13 +82,13 @@ def drain(queue: Queue, *, worker_id: str = "test") -> Tally:
         raise LookupError(f"queue {queue.name!r} has no handler on {queue.using!r}")
     jobs = JobMirror.objects.db_manager(queue.using)
     tally = Tally()
-    settler = Settler(jobs, tally, on_ended=lambda running: None)
+    settler = Settler(jobs, tally)
     session = HandlerSession()
     handler = replace(handler, function=_in_savepoint(handler.function, queue.using))
     with session.watching():
         while rows := jobs.claim(queue.name, worker_id=worker_id, n=1):
             running = RunningJob(rows[0], Job(rows[0], queue.codec), handler, time.monotonic())
-            settler.add(running, execute(running, session, jobs))
+            settler.add([(running, execute(running, session, jobs))])
             settler.settle()
     return tally
 

@@ -83,17 +83,20 @@ class Job:
     Instants are aware UTC datetimes on whole seconds, lengths are seconds, all options are
     resolved. ``worker_id``, ``claimed_at`` and ``deadline`` are ``None`` while pending;
     ``last_error`` and ``died_at`` are set only on dead jobs, which keep their last
-    ``worker_id`` and ``claimed_at``. The text form never shows the payload.
+    ``worker_id`` and ``claimed_at``. The text form never shows the payload. One thing moves:
+    ``lost``, for a handler that wants to know whether its work still counts.
     """
 
-    __slots__ = ("_codec", "_row")
+    __slots__ = ("_codec", "_lost", "_row")
 
     def __init__(self, row: JobRow, codec: Codec | None = None) -> None:
         object.__setattr__(self, "_row", row)
         object.__setattr__(self, "_codec", codec)
+        object.__setattr__(self, "_lost", False)
 
     _row: JobRow
     _codec: Codec | None
+    _lost: bool
 
     @property
     def id(self) -> int:
@@ -184,6 +187,20 @@ class Job:
     def deadline(self) -> dt.datetime | None:
         """When the claim lapses unless it is renewed."""
         return _datetime_or_none(self._row.deadline)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the worker that runs this job has learnt that its claim is over.
+
+        True after a refused renewal, after ``timeout_s``, and when a stopping worker has given
+        the job back: it may be running elsewhere, and this run's result will be dropped. A
+        long handler looks now and then, and returns. False says nothing for certain: only an
+        accepted ack does.
+        """
+        return self._lost
+
+    def _mark_lost(self) -> None:
+        object.__setattr__(self, "_lost", True)
 
     @property
     def last_error(self) -> str | None:

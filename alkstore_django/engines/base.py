@@ -20,7 +20,7 @@ import contextlib
 import string
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from types import ModuleType
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -29,6 +29,7 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..conf import StoreSettings
+from ..core.frontier import Segment
 from ..core.options import Stamps
 from ..core.records import Claim, Enqueued, JobRow
 
@@ -124,10 +125,31 @@ class Engine(ABC):
         """
 
     @abstractmethod
+    def claim_ahead(
+        self, queue: str, *, worker_id: str, n: int, token: int, segments: Sequence[Segment]
+    ) -> list[JobRow]:
+        """Claim pending jobs like ``claim``, but only those that lie in the segments.
+
+        For workers, which claim all the time: its cost does not grow with what they have
+        claimed before, whoever keeps the server from tidying up. What it passes over, and
+        lapsed jobs, is for ``claim`` to find. Where ``claim`` is always flat, an engine may
+        look everywhere. Need not be durable by itself: a claim that a crash undoes leaves
+        the job pending.
+        """
+
+    @abstractmethod
     def ack(self, claims: Collection[Claim]) -> set[int]:
         """Delete the rows of the claims that are still held; return the ids deleted.
 
         Law: CONTRACT 3.5, 3.7.
+        """
+
+    @abstractmethod
+    def ack_free(self, claims: Collection[Claim]) -> tuple[set[int], set[int]]:
+        """Like ``ack``, but never wait for a row that another transaction holds.
+
+        Returns:
+            the ids deleted, and those that are still held but could not be deleted now.
         """
 
     @abstractmethod
@@ -307,10 +329,23 @@ class Engine(ABC):
             yield
 
 
-def in_claim_order(rows: list[JobRow]) -> list[JobRow]:
-    """Sort by the documented key, since RETURNING promises no order."""
-    rows.sort(key=lambda row: (-row.priority, row.run_at, row.id))
-    return rows
+def claimed_rows(
+    rows: Iterable[Sequence[Any]], queue: str, worker_id: str, token: int
+) -> list[JobRow]:
+    """Complete the ``CLAIMED_COLUMNS`` of a claim, in claim order: RETURNING promises none."""
+    claimed = [
+        JobRow(
+            row[0], queue, "processing", *row[1:9], worker_id, row[9], row[10], token,
+            row[11], row[12], None, None,
+        )
+        for row in rows
+    ]  # fmt: skip
+    claimed.sort(key=_claim_order)
+    return claimed
+
+
+def _claim_order(row: JobRow) -> tuple[int, int, int]:
+    return -row.priority, row.run_at, row.id
 
 
 def read_schema_script(package: str, name: str, identifiers: Mapping[str, str]) -> str:

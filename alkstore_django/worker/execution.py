@@ -14,7 +14,7 @@ from django.db.transaction import TransactionManagementError
 from ..core.errortext import describe_exception
 from ..core.instants import length_us
 from ..exceptions import FailJob, RetryJob
-from .running import Outcome, RunningJob
+from .running import ACK, Outcome, RunningJob
 from .sessions import HandlerSession
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def execute(running: RunningJob, session: HandlerSession, jobs: JobManager) -> O
         if running.handler.atomic:
             return _run_atomic(running, session, jobs)
         _call(running)
-        return Outcome("ack")
+        return ACK
     except RetryJob as signal:
         return _retry_outcome(signal)
     except FailJob as signal:
@@ -73,7 +73,7 @@ def _run_atomic(running: RunningJob, session: HandlerSession, jobs: JobManager) 
             running.acking = True
             # Last, so that the row's lock is held for as short as can be: renewal goes on.
             # A claim that has timed out is over, even if nobody could write that down yet.
-            if running.ended or not jobs.ack([running.claim]):
+            if running.job.lost or not jobs.ack([running.claim]):
                 raise AckRefusedError
     except BaseException:
         if not committed:
@@ -85,7 +85,7 @@ def _run_atomic(running: RunningJob, session: HandlerSession, jobs: JobManager) 
 
 def _call(running: RunningJob) -> None:
     result = running.handler.function(running.job)
-    if inspect.isawaitable(result):
+    if result is not None and inspect.isawaitable(result):
         async_to_sync(_awaited)(result)
 
 

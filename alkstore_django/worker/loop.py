@@ -1,81 +1,46 @@
-"""The worker's loop: one turn claims, hands over and settles; ``run`` goes round.
+"""The worker's loop: one turn looks for what is due, claims and hands over.
 
-One thread, the one that calls ``run``, owns all that changes. Handler threads, the wake and
-the stop token post to its mailbox (``SimpleQueue.put`` is safe in signal handlers) and it
-alone talks to the database about claims, on a connection that no handler ever sees.
+The thread that calls ``run`` owns the loop and claims, on a connection of its own. Handler
+threads, the gatherer (which settles what they finish), the renewer, the wake and the stop
+token post to its mailbox; ``SimpleQueue.put`` is safe in signal handlers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-import os
 import queue
 import random
-import secrets
-import socket
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from django.db import Error
 
 from ..core.names import checked_worker_id
-from ..core.records import Job
+from ..core.records import Job, JobRow
 from ..core.stop import StopToken
 from ..engines.base import Subscription
-from ..exceptions import InvalidOptions
 from ..handlers import Handler
-from ..signals import announce, job_claimed, store_lost, store_restored
+from ..signals import announce, is_heard, job_claimed
+from .claiming import Claimer
+from .gathering import Gatherer
+from .options import WorkerOptions, new_worker_id
+from .outage import Outage
 from .pool import HandlerPool
 from .renewal import Renewer
-from .running import Outcome, RunningJob
+from .running import Outcome, RunningJob, RunningJobs
 from .settling import Settler
 from .tally import Tally
 
 if TYPE_CHECKING:
     from ..managers import JobManager
 
-MAX_OUTAGE_PAUSE_S = 5.0
-GATHER_S = 0.003
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """How a worker works. Lengths are seconds.
-
-    Attributes:
-        threads: how many handlers run at once.
-        drain: return once nothing is ready and nothing runs.
-        poll_interval_s: how often to look for jobs whatever the wake says; None: the setting.
-        heartbeat_interval_s: how often to renew at the least; None: a third of each job's
-            visibility timeout.
-        shutdown_timeout_s: how long running handlers may go on after a stop.
-    """
-
-    threads: int = 4
-    worker_id: str | None = None
-    drain: bool = False
-    poll_interval_s: float | None = None
-    heartbeat_interval_s: float | None = None
-    shutdown_timeout_s: float = 30.0
-
-    def __post_init__(self) -> None:
-        if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
-            raise InvalidOptions("threads", "must be an int of at least 1", self.threads)
-        if not self.shutdown_timeout_s >= 0:
-            raise InvalidOptions(
-                "shutdown_timeout_s", "must be at least 0", self.shutdown_timeout_s
-            )
-        for field in ("poll_interval_s", "heartbeat_interval_s"):
-            value = getattr(self, field)
-            if value is not None and not value > 0:
-                raise InvalidOptions(field, "must be above 0", value)
-
-
-def new_worker_id() -> str:
-    """Return an id that tells host and process, and is new for every worker."""
-    return f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
+UNSETTLED_AT_MOST = 1_000
+"""With so many ended jobs not settled yet, the worker claims no more."""
 
 
 class Worker:
@@ -86,6 +51,8 @@ class Worker:
         handlers: what to serve; one per queue.
         stop: asks for a stop: no new claims, running handlers get the grace period.
         stop_now: asks to give running jobs back without grace.
+        after_turn: called in the loop after each turn that reached the database: at least once
+            per poll interval while all is well. Must be quick and must not raise.
     """
 
     def __init__(
@@ -96,6 +63,7 @@ class Worker:
         *,
         stop: StopToken | None = None,
         stop_now: StopToken | None = None,
+        after_turn: Callable[[], None] | None = None,
     ) -> None:
         self.options = options
         self.worker_id = checked_worker_id(
@@ -105,28 +73,54 @@ class Worker:
         self._jobs = jobs
         self._stop = stop or StopToken()
         self._stop_now = stop_now or StopToken()
+        self._after_turn = after_turn
         self._order = list(handlers)
+        self._claimers = {
+            handler.queue.name: Claimer(jobs, handler.queue.name, self.worker_id)
+            for handler in handlers
+        }
         self._mailbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._running = RunningJobs()
+        self._outage = Outage(type(self), jobs.db)
+        one_writer = not jobs.engine.supports_parallel_writers
+        self._write_turn: AbstractContextManager[object] = (
+            threading.Lock() if one_writer else contextlib.nullcontext()
+        )
+        self._settler = Settler(jobs, self.tally)
         self._renewer = Renewer(
             jobs,
+            self._running,
             interval_s=options.heartbeat_interval_s,
-            on_lost=self._post_lost,
+            write_turn=self._write_turn,
+            on_lost=self._lose,
             on_death=self._mailbox.put,
         )
-        self._settler = Settler(jobs, self.tally, self._renewer.discard)
-        self._pool = HandlerPool(
-            jobs, options.threads, before_atomic=self._renewer.renew_stale, post=self._mailbox.put
+        self._gatherer = Gatherer(
+            jobs,
+            self._settler,
+            self._running,
+            write_turn=self._write_turn,
+            outage=self._outage,
+            on_ends=self._note_ends,
+            on_settled=self._ring,
+            on_death=self._mailbox.put,
         )
-        self._running: dict[int, RunningJob] = {}
+        self._pool = HandlerPool(
+            jobs,
+            options.threads,
+            write_turn=self._write_turn if one_writer else None,
+            before_atomic=self._renewer.renew_stale,
+            on_start=self._ring,
+            on_end=self._gatherer.finish,
+            on_death=self._mailbox.put,
+        )
+        self._busy: Counter[str] = Counter()  # handlers that run, per queue
         self._dry: set[str] = set()  # queues that had nothing when last asked
-        self._buried: set[str] = set()  # queues whose spent jobs were buried since the last poll
         self._posted_wakes: set[str | None] = set()
         interval = options.poll_interval_s or jobs.engine.settings.poll_interval_s
         self._poll_interval_s = interval
         self._next_poll = 0.0
         self._grace_ends_at: float | None = None
-        self._outage: Error | None = None
-        self._outage_pause_s = 0.1
 
     @property
     def poll_interval_s(self) -> float:
@@ -147,12 +141,11 @@ class Worker:
         return self.tally
 
     def turn(self) -> float | None:
-        """Settle, claim, hand over; return the seconds to wait at most, None when finished.
+        """Claim, hand over; return the seconds to wait at most, None when finished.
 
         Never sleeps.
         """
         self._end_overdue()
-        self._settler.settle()
         self._look_again_if_due()
         if self._stop.stopped:
             return self._stopping_pause()
@@ -170,40 +163,22 @@ class Worker:
             if not self._jobs.engine.is_outage(error):
                 raise
             return self._outage_pause(error)
-        if self._outage is not None:
-            self._outage = None
-            self._outage_pause_s = 0.1
-            announce(store_restored, type(self), using=self._jobs.db)
+        self._outage.end("claim")
+        if self._after_turn is not None:
+            self._after_turn()
         return pause
 
     def _wait(self, pause: float) -> None:
-        """Wait for mail, then take in all that has come.
-
-        While handlers still run, what they will post within a moment is gathered too: one
-        statement for many acks, one claim for many free threads.
-        """
-        try:
+        """Wait for mail, then take in all that has come."""
+        with contextlib.suppress(queue.Empty):
             self._take(self._mailbox.get(timeout=pause))
-            until = time.monotonic() + GATHER_S
             while True:
-                left = until - time.monotonic() if self._running else 0
-                self._take(
-                    self._mailbox.get(timeout=left) if left > 0 else self._mailbox.get_nowait()
-                )
-        except queue.Empty:
-            return
+                self._take(self._mailbox.get_nowait())
 
     def _take(self, mail: Any) -> None:
         match mail:
-            case (RunningJob() as running, Outcome() as outcome):
-                self._pool.note_done()
-                self._running.pop(id(running), None)
-                if not running.ended:
-                    self._settler.add(running, outcome)
-            case ("lost", RunningJob() as running):
-                if not (running.ended or running.acking):
-                    self._running.pop(id(running), None)
-                    self._settler.lose(running, "heartbeat")
+            case ("ended", ended):
+                self._busy.subtract(ended)
             case ("wake", woken):
                 self._posted_wakes.discard(woken)  # first: a wake from now on posts anew
                 self._dry.discard(woken) if woken is not None else self._dry.clear()
@@ -212,101 +187,130 @@ class Worker:
 
     # -- claiming -------------------------------------------------------------------------
 
-    def _fill(self) -> None:
-        """Claim what can start at once, the queues taking turns, and hand it over."""
+    def _fill(self) -> int:
+        """Claim what can start at once, the queues taking turns; return how many jobs."""
+        claimed = 0
         hungry = [handler for handler in self._order if handler.queue.name not in self._dry]
-        while hungry and self._pool.free:
-            share = math.ceil(self._pool.free / len(hungry))
+        while hungry:
+            share = math.ceil(self._free / len(hungry))
             for handler in tuple(hungry):
-                n = min(share, self._pool.free)
-                if n and self._claim(handler, n) < n:
-                    self._dry.add(handler.queue.name)
+                n = min(share, self._free, self._free_for(handler))
+                got = self._claim(handler, n) if n > 0 else 0
+                claimed += got
+                if got < n or n <= 0:
                     hungry.remove(handler)
+        return claimed
+
+    @property
+    def _free(self) -> int:
+        """How many jobs could start now; a handler whose claim has ended counts as busy."""
+        if self._gatherer.backlog >= UNSETTLED_AT_MOST:
+            return 0
+        return self._pool.size - self._busy.total()
+
+    def _free_for(self, handler: Handler) -> int:
+        name = handler.queue.name
+        return self.options.limits.get(name, self._pool.size) - self._busy[name]
 
     def _claim(self, handler: Handler, n: int) -> int:
         asked_at = time.monotonic()
         name = handler.queue.name
-        rows = self._jobs.claim(
-            name, worker_id=self.worker_id, n=n, bury_spent=name not in self._buried
-        )
-        self._buried.add(name)
-        if rows:  # whoever was served waits at the end of the line
-            self._order.remove(handler)
+        with self._write_turn:
+            rows = self._claimers[name].claim(n)
+        if rows:
+            self._hand_over(rows, handler, asked_at)
+            self._order.remove(handler)  # whoever was served waits at the end of the line
             self._order.append(handler)
-        for row in rows:
-            job = Job(row, handler.queue.codec)
-            self._hand_over(RunningJob(row, job, handler, asked_at))
+        if len(rows) < n:
+            self._dry.add(name)
         return len(rows)
 
-    def _hand_over(self, running: RunningJob) -> None:
-        self._running[id(running)] = running
-        if running.handler.heartbeat:
-            self._renewer.add(running)
-        announce(job_claimed, type(self), job=running.job, using=self._jobs.db)
-        self._pool.submit(running)
+    def _hand_over(self, rows: list[JobRow], handler: Handler, asked_at: float) -> None:
+        codec = handler.queue.codec
+        batch = [RunningJob(row, Job(row, codec), handler, asked_at) for row in rows]
+        self._running.add(batch)
+        self._busy[handler.queue.name] += len(batch)
+        if handler.heartbeat:
+            self._renewer.expect(batch)
+        if is_heard(job_claimed):
+            for running in batch:
+                announce(job_claimed, type(self), job=running.job, using=self._jobs.db)
+        self._pool.submit(batch)
 
     def _look_again_if_due(self) -> None:
         """By the clock, whatever wakes have come, every queue is asked again (CONTRACT 6.1)."""
         now = time.monotonic()
         if now >= self._next_poll:
             self._next_poll = now + self._poll_interval_s * random.uniform(0.9, 1.0)
-            self._dry.clear()
-            self._buried.clear()
+            self._expect_anything()
+        for name, claimer in self._claimers.items():
+            if now >= claimer.look_at:
+                self._dry.discard(name)
+
+    def _expect_anything(self) -> None:
+        self._dry.clear()
+        for claimer in self._claimers.values():
+            claimer.expect_anything()
 
     def _is_drained(self) -> bool:
         """Ask every queue once more when nothing runs; an answer of nothing ends the drain."""
-        if self._running or not self._settler.idle or not self._pool.free:
+        if self._running or not self._gatherer.idle:
+            return False
+        if not self._free or any(self._free_for(handler) < 1 for handler in self._order):
             return False  # without a free thread nobody can say that nothing is ready
-        self._dry.clear()
-        self._buried.clear()
-        self._fill()
-        return not self._running
+        self._expect_anything()
+        return self._fill() == 0
 
     def _pause(self) -> float:
         """Return the seconds until something is due by the clock."""
-        now = time.monotonic()
-        due = [self._next_poll]
-        due += [end for job in self._running.values() if (end := job.times_out_at) is not None]
-        return max(min(due) - now, 0.001)
+        due = [self._next_poll, *(claimer.look_at for claimer in self._claimers.values())]
+        due += [end for job in self._limited() if (end := job.times_out_at) is not None]
+        return max(min(due) - time.monotonic(), 0.001)
 
     # -- time limits ----------------------------------------------------------------------
+
+    def _limited(self) -> list[RunningJob]:
+        """Return the running jobs whose handlers have a time limit."""
+        if all(handler.timeout_s is None for handler in self._order):
+            return []
+        return [job for job in self._running.snapshot() if job.handler.timeout_s is not None]
 
     def _end_overdue(self) -> None:
         """End the claims of handlers whose time is over; their late results are dropped."""
         now = time.monotonic()
-        for running in tuple(self._running.values()):
+        for running in self._limited():
             end = running.times_out_at
-            if end is not None and now >= end and not running.ended:
-                running.ended = True
-                del self._running[id(running)]
+            if end is not None and now >= end and self._running.take(running):
+                running.job._mark_lost()
                 text = f"timed out after {round(running.handler.timeout_s or 0, 3):g} s"
-                self._settler.add(running, Outcome("retry", error=text))
+                self._gatherer.end_overdue(running, Outcome("retry", error=text))
 
     # -- stopping -------------------------------------------------------------------------
 
     def _stopping_pause(self) -> float | None:
         """No new claims: wait for what runs within the grace, then give the rest back."""
-        now = time.monotonic()
-        if self._grace_ends_at is None:
-            self._grace_ends_at = now + self.options.shutdown_timeout_s
-        if not self._running:
+        if not self._running and self._gatherer.idle:
             return None
-        if now < self._grace_ends_at and not self._stop_now.stopped:
-            return min(self._pause(), self._grace_ends_at - now)
-        self._settler.give_back(list(self._running.values()))
-        self._running.clear()
+        if not self._stop_is_overdue():
+            assert self._grace_ends_at is not None
+            return max(min(self._pause(), self._grace_ends_at - time.monotonic()), 0.001)
+        self._settler_gives_back()
         return None
 
+    def _settler_gives_back(self) -> None:
+        abandoned = [job for job in self._running.snapshot() if self._running.take(job)]
+        for running in abandoned:
+            running.job._mark_lost()
+        with self._write_turn:
+            self._settler.give_back(abandoned)
+
     def _outage_pause(self, error: Error) -> float | None:
-        if self._outage is None:
-            announce(store_lost, type(self), using=self._jobs.db, error=error)
-        self._outage = error
+        pause = self._outage.note("claim", error)
         self._pool.note_outage()
         self._jobs.engine.drop_stale_connection()
         if self._stop.stopped and self._stop_is_overdue():
             return None  # what is left lapses
-        self._outage_pause_s = min(self._outage_pause_s * 2, MAX_OUTAGE_PAUSE_S)
-        return self._outage_pause_s * random.uniform(0.5, 1.0)
+        return pause
 
     def _stop_is_overdue(self) -> bool:
         if self._grace_ends_at is None:
@@ -319,7 +323,7 @@ class Worker:
         self._stop.on_stop(self._ring)
         self._stop_now.on_stop(self._ring)
         self._renewer.start()
-        self._pool.start()
+        self._gatherer.start()
         names = [handler.queue.name for handler in self._order]
         engine = self._jobs.engine
         return engine.subscribe(names, on_wake=self._post_wake, must_connect=False)
@@ -328,12 +332,19 @@ class Worker:
         subscription.close()
         self._renewer.stop()
         self._pool.stop()
+        self._gatherer.stop()
+
+    # -- what other threads call ----------------------------------------------------------
 
     def _ring(self) -> None:
         self._mailbox.put(None)
 
-    def _post_lost(self, running: RunningJob) -> None:
-        self._mailbox.put(("lost", running))
+    def _note_ends(self, ended: list[RunningJob]) -> None:
+        self._mailbox.put(("ended", Counter([running.row.queue for running in ended])))
+
+    def _lose(self, running: RunningJob) -> None:
+        if not running.acking and self._running.take(running):
+            self._settler.lose(running, "heartbeat")
 
     def _post_wake(self, woken: str | None) -> None:
         if woken not in self._posted_wakes:

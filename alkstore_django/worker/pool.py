@@ -1,16 +1,16 @@
-"""The handler threads of a worker: a fixed number, each with a database session of its own."""
+"""The threads that run handlers."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from .execution import execute
-from .running import RunningJob
+from .running import Outcome, RunningJob
 from .sessions import HandlerSession
 
 if TYPE_CHECKING:
@@ -21,13 +21,18 @@ JOIN_BUSY_S = 1.0
 
 
 class HandlerPool:
-    """Runs jobs in threads; only the worker's loop submits and counts.
+    """Runs jobs in threads, each started when there is work that no other thread takes.
+
+    Quick handlers are done by the few threads that are awake: a hundred woken for a hundred
+    jobs of some microseconds would do nothing but wait for each other.
 
     Args:
-        before_atomic: called in a handler thread before an atomic handler takes the one
-            write lock of a database that has but one.
-        post: takes ``(running, outcome)`` for each finished job, or the error that ended a
-            thread.
+        size: how many jobs run at once at most.
+        write_turn: held while an atomic handler runs, where the database has one writer.
+        before_atomic: called in that turn, before the handler.
+        on_start: called when a handler with a time limit begins.
+        on_end: takes each job with its outcome, in the handler's thread.
+        on_death: takes the error that ended a thread: a bug of ours.
     """
 
     def __init__(
@@ -35,41 +40,32 @@ class HandlerPool:
         jobs: JobManager,
         size: int,
         *,
+        write_turn: AbstractContextManager[object] | None,
         before_atomic: Callable[[], None],
-        post: Callable[[Any], None],
+        on_start: Callable[[], None],
+        on_end: Callable[[RunningJob, Outcome], None],
+        on_death: Callable[[BaseException], None],
     ) -> None:
+        self.size = size
         self._jobs = jobs
+        self._write_turn = write_turn
         self._before_atomic = before_atomic
-        self._post = post
+        self._on_start = on_start
+        self._on_end = on_end
+        self._on_death = on_death
         self._tasks: deque[RunningJob] = deque()
         self._changed = threading.Condition(threading.Lock())
         self._idle = 0
-        self._waking = False
+        self._waking = False  # a thread was woken or started, and has not taken anything yet
         self._closed = False
-        self._writer = threading.Lock()
         self._epoch = 0
-        self.free = size
-        """How many threads have nothing to do; a handler whose claim has ended counts as busy."""
-        self._threads = [
-            threading.Thread(target=self._run, name=f"alkstore-handler-{n + 1}", daemon=True)
-            for n in range(size)
-        ]
+        self._threads: list[threading.Thread] = []
 
-    def start(self) -> None:
-        """Start the threads."""
-        for thread in self._threads:
-            thread.start()
-
-    def submit(self, running: RunningJob) -> None:
-        """Hand a job to a free thread."""
-        self.free -= 1
+    def submit(self, batch: Sequence[RunningJob]) -> None:
+        """Hand over jobs, no more in all than there are free threads."""
+        self._tasks.extend(batch)
         with self._changed:
-            self._tasks.append(running)
             self._wake_one()
-
-    def note_done(self) -> None:
-        """Count a thread as free again; called for each result that was posted."""
-        self.free += 1
 
     def note_outage(self) -> None:
         """Have every thread connect anew before its next job."""
@@ -77,65 +73,88 @@ class HandlerPool:
 
     def stop(self) -> None:
         """End the threads that are free; one whose handler hangs dies with the process."""
-        until = time.monotonic() + (JOIN_S if self.free == len(self._threads) else JOIN_BUSY_S)
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+            idle = self._idle == len(self._threads)
+        until = time.monotonic() + (JOIN_S if idle else JOIN_BUSY_S)
         for thread in self._threads:
             thread.join(max(until - time.monotonic(), 0))
 
     def _take(self) -> RunningJob | None:
-        """Wait for a job and take it; None when the pool is closed."""
-        with self._changed:
-            while not self._tasks:
-                if self._closed:
-                    return None
-                self._idle += 1
-                self._changed.wait()
-                self._idle -= 1
-                self._waking = False
+        """Take a job, waiting if there is none; None when the pool is closed."""
+        try:
             running = self._tasks.popleft()
-            self._wake_one()
-            return running
+        except IndexError:
+            return self._wait_for_one()
+        if self._tasks and not self._waking:
+            with self._changed:
+                self._wake_one()
+        return running
+
+    def _wait_for_one(self) -> RunningJob | None:
+        with self._changed:
+            while True:
+                self._waking = False
+                try:
+                    running = self._tasks.popleft()
+                except IndexError:
+                    if self._closed:
+                        return None
+                    self._idle += 1
+                    self._changed.wait()
+                    self._idle -= 1
+                else:
+                    self._wake_one()
+                    return running
 
     def _wake_one(self) -> None:
-        """Wake one idle thread if there is work for it, and never a second before it runs.
+        """Wake one thread, or start one, if there is work for it; call with the lock held.
 
-        Each that takes a job wakes the next, so slow handlers soon have every thread. Quick
-        ones are done by the few that are awake: a hundred threads woken for a hundred jobs of
-        some microseconds would do nothing but wait for each other.
+        Never a second before the first has run: each that takes a job sees to the next, so
+        slow handlers soon have every thread.
         """
-        if self._tasks and self._idle and not self._waking:
+        if not self._tasks or self._waking or self._closed:
+            return
+        if self._idle:
             self._waking = True
             self._changed.notify()
+        elif len(self._threads) < self.size:
+            self._waking = True
+            name = f"alkstore-handler-{len(self._threads) + 1}"
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def _run(self) -> None:
         session = HandlerSession()
         try:
-            while (running := self._take()) is not None:
+            running = self._wait_for_one()
+            while running is not None:
                 session.prepare(self._epoch)
-                with self._turn_to_write(running):
-                    running.started_at = time.monotonic()
-                    if running.handler.timeout_s is not None:
-                        self._post(None)  # the loop has a new instant to look at
-                    outcome = execute(running, session, self._jobs)
+                outcome = self._execute(running, session)
                 session.tidy(failed=outcome.verb not in {"ack", "acked"})
-                self._post((running, outcome))
+                self._on_end(running, outcome)
+                running = self._take()
         except BaseException as error:
-            self._post(error)
+            self._on_death(error)
         finally:
             session.close()
 
-    @contextlib.contextmanager
-    def _turn_to_write(self, running: RunningJob) -> Iterator[None]:
-        """Let atomic handlers go one at a time where the database has but one writer.
+    def _execute(self, running: RunningJob, session: HandlerSession) -> Outcome:
+        """Run the handler; an atomic one in turn, where the database has but one writer.
 
         They would wait for its lock anyway, but there neither in turn nor without a limit.
         Each has its worker's claims renewed just before: nobody can while it runs.
         """
-        if self._jobs.engine.supports_parallel_writers or not running.handler.atomic:
-            yield
-            return
-        with self._writer:
-            self._before_atomic()
-            yield
+        if running.handler.atomic and self._write_turn is not None:
+            with self._write_turn:
+                self._before_atomic()
+                return self._timed(running, session)
+        return self._timed(running, session)
+
+    def _timed(self, running: RunningJob, session: HandlerSession) -> Outcome:
+        running.started_at = time.monotonic()
+        if running.handler.timeout_s is not None:
+            self._on_start()
+        return execute(running, session, self._jobs)

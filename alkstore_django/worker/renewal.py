@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from django.db import Error, connections
 
-from .running import RunningJob
+from .running import RunningJob, RunningJobs
 
 if TYPE_CHECKING:
     from ..managers import JobManager
@@ -22,27 +23,30 @@ FRESH_S = 1.0
 
 
 class Renewer:
-    """Renews the claims of the jobs it was given, all that are due by one statement.
+    """Renews the open claims, all that are due by one statement.
 
     Each is renewed after a third of its visibility timeout, or every ``interval_s`` if that
     is given and sooner. A job whose renewal is refused is handed to ``on_lost``. An outage is
-    waited out; any other error ends the thread and is handed to ``on_death``.
+    waited out; any other error ends the thread and is handed to ``on_death``. The connection
+    is opened by the first renewal: a worker whose jobs are quick never has it.
     """
 
     def __init__(
         self,
         jobs: JobManager,
+        running: RunningJobs,
         *,
         interval_s: float | None = None,
+        write_turn: AbstractContextManager[object],
         on_lost: Callable[[RunningJob], None],
         on_death: Callable[[BaseException], None],
     ) -> None:
         self._jobs = jobs
+        self._running = running
+        self._interval_s = interval_s
+        self._write_turn = write_turn
         self._on_lost = on_lost
         self._on_death = on_death
-        self._interval_s = interval_s
-        self._lock = threading.Lock()
-        self._running: dict[int, RunningJob] = {}
         self._poke = threading.Event()
         self._stopped = False
         self._wakes_at = float("inf")
@@ -58,18 +62,12 @@ class Renewer:
         self._poke.set()
         self._thread.join(5)
 
-    def add(self, running: RunningJob) -> None:
-        """Renew this job from now on."""
-        with self._lock:
-            self._running[id(running)] = running
-            due = self._due(running)
-        if due < self._wakes_at:
+    def expect(self, batch: Sequence[RunningJob]) -> None:
+        """Take notice of claims that were just made."""
+        visibility_s = min([running.row.visibility_timeout_s for running in batch])
+        pause = visibility_s / 3 if self._interval_s is None else self._interval_s
+        if batch[0].renewed_at + pause < self._wakes_at:
             self._poke.set()
-
-    def discard(self, running: RunningJob) -> None:
-        """Renew this job no more."""
-        with self._lock:
-            self._running.pop(id(running), None)
 
     def renew_stale(self) -> None:
         """Renew now, in the calling thread, what was not renewed just before.
@@ -78,9 +76,7 @@ class Renewer:
         writing leaves all of its worker's claims with a full deadline.
         """
         before = time.monotonic() - FRESH_S
-        with self._lock:
-            stale = [job for job in self._running.values() if job.renewed_at < before]
-        self._renew_unless_outage(stale)
+        self._renew_unless_outage([job for job in self._renewed() if job.renewed_at < before])
 
     def _run(self) -> None:
         try:
@@ -88,18 +84,24 @@ class Renewer:
                 self._poke.wait(self._pause())
                 self._poke.clear()
                 now = time.monotonic()
-                with self._lock:
-                    due = [job for job in self._running.values() if self._due(job) <= now]
-                if not self._renew_unless_outage(due):
+                due = [job for job in self._renewed() if self._due(job) <= now]
+                if not due:
+                    continue
+                with self._write_turn:
+                    renewed = self._renew_unless_outage(due)
+                if not renewed:
                     self._poke.wait(RETRY_PAUSE_S)
         except BaseException as error:
             self._on_death(error)
         finally:
             connections[self._jobs.db].close()
 
+    def _renewed(self) -> list[RunningJob]:
+        return [job for job in self._running.snapshot() if job.handler.heartbeat]
+
     def _pause(self) -> float | None:
-        with self._lock:
-            self._wakes_at = min(map(self._due, self._running.values()), default=float("inf"))
+        self._wakes_at = float("inf")  # whatever comes while we look pokes
+        self._wakes_at = min(map(self._due, self._renewed()), default=float("inf"))
         if self._wakes_at == float("inf"):
             return None
         return max(self._wakes_at - time.monotonic(), 0)
@@ -125,7 +127,6 @@ class Renewer:
             if job.claim.job_id in held:
                 job.renewed_at = asked_at
             else:
-                self.discard(job)
                 self._on_lost(job)
 
     def _due(self, running: RunningJob) -> float:

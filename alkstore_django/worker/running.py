@@ -1,31 +1,28 @@
-"""The record of one job while a worker has it."""
+"""The jobs that a worker has, and what becomes of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..core.records import Claim, Job, JobRow
 from ..handlers import Handler
 
 
-@dataclass(slots=True, eq=False)
 class RunningJob:
     """A claimed job on its way through the worker. Times are ``time.monotonic()`` seconds."""
 
-    row: JobRow
-    job: Job
-    handler: Handler
-    renewed_at: float
-    started_at: float | None = None
-    ended: bool = False
-    """The claim is over (settled, timed out, lost or given back): a late result is dropped."""
-    acking: bool = False
-    """Its handler thread is about to ack it: a renewal that finds it gone says nothing."""
+    __slots__ = ("acking", "claim", "handler", "job", "renewed_at", "row", "started_at")
 
-    @property
-    def claim(self) -> Claim:
-        """The fence of the claim."""
-        return self.row.claim
+    def __init__(self, row: JobRow, job: Job, handler: Handler, renewed_at: float) -> None:
+        self.row = row
+        self.job = job
+        self.handler = handler
+        self.claim: Claim = row.claim
+        self.renewed_at = renewed_at
+        self.started_at: float | None = None
+        self.acking = False
+        """Its handler thread is about to ack it: a renewal that finds it gone says nothing."""
 
     @property
     def renewal_due(self) -> float:
@@ -37,6 +34,33 @@ class RunningJob:
         """When the handler's time is over, if it is limited and has begun."""
         limit = self.handler.timeout_s
         return None if limit is None or self.started_at is None else self.started_at + limit
+
+
+class RunningJobs:
+    """The claims that are open. Whoever takes one out, and nobody else, settles it.
+
+    So a handler's end, its timeout, a lost claim and a stop cannot settle one job twice,
+    whichever threads they come from: each step here is one operation on a dict, which is
+    atomic.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, RunningJob] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, jobs: Iterable[RunningJob]) -> None:
+        """Put claims in that were just made."""
+        self._open.update([(id(running), running) for running in jobs])
+
+    def take(self, running: RunningJob) -> bool:
+        """Take a claim out; False if somebody has done so before."""
+        return self._open.pop(id(running), None) is not None
+
+    def snapshot(self) -> list[RunningJob]:
+        """Return those that are open now."""
+        return list(self._open.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +79,6 @@ class Outcome:
     error: object = None
     delay_us: int | None = None
     exception: BaseException | None = None
+
+
+ACK = Outcome("ack")

@@ -31,13 +31,15 @@ class HandlerSession:
         self._changed: set[str] = set()
         self._abort_alias: str | None = None
         self._epoch = 0
+        self._watched: list[BaseDatabaseWrapper] = []
 
     def prepare(self, epoch: int) -> None:
         """Make ready for a job. A new epoch means the database was lost: connect anew."""
         if epoch != self._epoch:
             self._epoch = epoch
             self.close()
-        self._start_watching()
+        if not self._watched:
+            self._start_watching()
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -51,10 +53,10 @@ class HandlerSession:
                     connection.execute_wrappers.remove(self._watch)
 
     def _start_watching(self) -> None:
-        for alias in connections:
-            wrappers = connections[alias].execute_wrappers
-            if self._watch not in wrappers:
-                wrappers.append(self._watch)
+        self._watched = [connections[alias] for alias in connections]
+        for connection in self._watched:
+            if self._watch not in connection.execute_wrappers:
+                connection.execute_wrappers.append(self._watch)
 
     @contextlib.contextmanager
     def aborting_on_errors(self, using: str) -> Iterator[None]:
@@ -71,10 +73,12 @@ class HandlerSession:
 
     def tidy(self, *, failed: bool) -> None:
         """Close what the job that just ended may have spoilt."""
-        for connection in connections.all(initialized_only=True):
-            alias = connection.alias
-            if failed or alias in self._changed or _is_disturbed(connection):
+        for connection in self._watched:
+            if connection.connection is None and not connection.in_atomic_block:
+                continue
+            if failed or connection.alias in self._changed or _is_disturbed(connection):
                 _discard(connection)
+                self._watched = []  # the next job's are others
             elif connection.errors_occurred:
                 connection.close_if_unusable_or_obsolete()
         self._changed.clear()
@@ -83,6 +87,7 @@ class HandlerSession:
         """Close every connection of this thread."""
         for connection in connections.all(initialized_only=True):
             _discard(connection)
+        self._watched = []
 
     def _watch(
         self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..core.errortext import FAILED, MAX_ATTEMPTS_EXCEEDED, kept_error
-from ..signals import announce, claim_lost, job_acked, job_died, job_given_back, job_retried
+from ..signals import (
+    announce,
+    claim_lost,
+    is_heard,
+    job_acked,
+    job_died,
+    job_given_back,
+    job_retried,
+)
 from .running import Outcome, RunningJob
 from .tally import Tally
 
@@ -18,46 +27,55 @@ Settled: TypeAlias = tuple[RunningJob, Outcome]
 
 
 class Settler:
-    """Settles finished jobs on the worker's own connection.
+    """Settles finished jobs on the connection of the calling thread, one thread at a time.
 
     A job whose statement fails for an outage stays here and is tried again: as every
     statement is fenced by its claim, a second try can do no harm.
     """
 
-    def __init__(self, jobs: JobManager, tally: Tally, on_ended: Callable[[RunningJob], None]):
+    def __init__(self, jobs: JobManager, tally: Tally) -> None:
         self._jobs = jobs
         self._tally = tally
-        self._on_ended = on_ended
         self._waiting: list[Settled] = []
 
-    def add(self, running: RunningJob, outcome: Outcome) -> None:
-        """Take a finished job; ``settle`` does the rest."""
-        self._waiting.append((running, outcome))
+    def add(self, finished: Collection[Settled]) -> None:
+        """Take finished jobs; ``settle`` does the rest."""
+        self._waiting.extend(finished)
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits to be settled."""
         return not self._waiting
 
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait to be settled."""
+        return len(self._waiting)
+
     def settle(self) -> None:
-        """Run the statements of all that wait. What an outage interrupts goes on waiting."""
+        """Run the statements of all that wait.
+
+        What an outage interrupts goes on waiting, and so does an ack whose row another
+        transaction holds.
+        """
+        busy: list[Settled] = []
         acks = [entry for entry in self._waiting if entry[1].verb == "ack"]
         if acks:
-            acked = self._jobs.ack([running.claim for running, _ in acks])
+            acked, held = self._jobs.ack_free([running.claim for running, _ in acks])
             self._waiting = [entry for entry in self._waiting if entry[1].verb != "ack"]
-            for running, outcome in acks:
-                self._report(running, "acked" if running.row.id in acked else "lost", outcome)
+            busy = self._report_acks(acks, acked, held)
         while self._waiting:
             running, outcome = self._waiting[0]
             result = self._settle_one(running, outcome)
             del self._waiting[0]
             self._report(running, result, outcome)
+        self._waiting = busy
 
     def lose(self, running: RunningJob, operation: str) -> None:
         """Close a job whose claim turned out to be no longer ours."""
         self._report(running, "lost", Outcome(operation))
 
-    def give_back(self, abandoned: list[RunningJob]) -> None:
+    def give_back(self, abandoned: Sequence[RunningJob]) -> None:
         """Put jobs back whose handlers did not end in time, that claim's attempt returned."""
         given = self._jobs.engine.give_back([running.claim for running in abandoned])
         for running in abandoned:
@@ -76,9 +94,25 @@ class Settler:
             return "lost"
         return "died" if row.attempts >= row.max_attempts else "retried"
 
+    def _report_acks(
+        self, acks: list[Settled], acked: set[int], held: set[int]
+    ) -> list[Settled]:
+        """Report what became of a batch of acks; return those to try again."""
+        if len(acked) == len(acks) and not is_heard(job_acked):  # as ever, and nobody listens
+            queues = Counter([running.row.queue for running, _ in acks])
+            for queue, n in queues.items():
+                self._tally.add(queue, "acked", n)
+            return []
+        again = []
+        for running, outcome in acks:
+            if running.row.id in held:
+                again.append((running, outcome))
+            else:
+                result = "acked" if running.row.id in acked else "lost"
+                self._report(running, result, outcome)
+        return again
+
     def _report(self, running: RunningJob, result: str, outcome: Outcome) -> None:
-        running.ended = True
-        self._on_ended(running)
         self._tally.add(running.row.queue, result)
         about: dict[str, Any] = {"job": running.job, "using": self._jobs.db}
         match result:
@@ -89,6 +123,7 @@ class Settler:
             case "given_back":
                 announce(job_given_back, type(self), **about)
             case "lost":
+                running.job._mark_lost()
                 announce(claim_lost, type(self), **about, operation=outcome.verb)
             case "retried":
                 error = kept_error(outcome.error, default="")

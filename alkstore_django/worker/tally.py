@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 
 OUTCOMES = ("acked", "retried", "died", "given_back", "lost")
 
 
 class Tally:
-    """Counters of settled jobs. Written by the worker's loop alone."""
+    """Counters of settled jobs."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.Lock()
 
     def add(self, queue: str, outcome: str, n: int = 1) -> None:
         """Count ``n`` jobs of a queue under an outcome."""
-        self._counts[queue, outcome] += n
+        with self._lock:
+            self._counts[queue, outcome] += n
 
     def count(self, outcome: str, queue: str | None = None) -> int:
         """Return how many jobs had an outcome, in one queue or in all."""

@@ -15,7 +15,8 @@ def main(alias: str, threads: int) -> None:
     from alkstore_django import Queue
     from alkstore_django.handlers import handlers_on
     from alkstore_django.models import Job
-    from alkstore_django.worker.loop import Worker, WorkerOptions
+    from alkstore_django.worker.loop import Worker
+    from alkstore_django.worker.options import WorkerOptions
 
     queue = Queue("bench", using=alias)
     queue.handler(do_nothing)

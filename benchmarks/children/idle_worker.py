@@ -14,7 +14,8 @@ def main(alias: str) -> None:
     from alkstore_django import Queue, StopToken
     from alkstore_django.handlers import handlers_on
     from alkstore_django.models import Job
-    from alkstore_django.worker.loop import Worker, WorkerOptions
+    from alkstore_django.worker.loop import Worker
+    from alkstore_django.worker.options import WorkerOptions
 
     Queue("bench", using=alias).handler(note_start)
     stop = StopToken()

@@ -9,7 +9,8 @@ from django.db import connections, transaction
 from alkstore_django import signals
 from alkstore_django.handlers import handlers_on
 from alkstore_django.models import Job
-from alkstore_django.worker.loop import Worker, WorkerOptions
+from alkstore_django.worker.loop import Worker
+from alkstore_django.worker.options import WorkerOptions
 from tests.support import ground
 from tests.support.rows import count_dead, count_live
 from tests.support.waiting import eventually

@@ -217,13 +217,15 @@ def test_spent_jobs(alias):
 
 
 def test_settling_goes_by_id(alias):
-    """3.5 FR-099 Acks, renewals and retries find their rows by primary key in a deep store."""
+    """3.5 FR-099 Acks and renewals find their rows by primary key, in a deep store and among
+    any number of held claims."""
     fill(BACKLOG)
     queue = Queue("jobs", using=alias)
-    claims = [list(handle.claim) for handle in queue.claim_batch("w", N)]
+    fill(BACKLOG // 4, state="processing", attempts=1, deadline=600)  # held by others
+    ids, tokens = map(list, zip(*[handle.claim for handle in queue.claim_batch("w", N)]))
     for stage in stages(alias):
-        for name in ("ACK", "RENEW", "STILL_HELD", "GIVE_BACK"):
-            plan = explained(alias, name, claims=claims)
+        for name in ("ACK", "ACK_FREE", "RENEW", "STILL_HELD", "GIVE_BACK"):
+            plan = explained(alias, name, ids=ids, tokens=tokens)
             for node in nodes(plan):
                 if node.get("Relation Name") == "job" and node["Node Type"] != "ModifyTable":
                     looks = {"Index Scan", "Index Only Scan", "Tid Scan"}

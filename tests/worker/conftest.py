@@ -9,7 +9,8 @@ import pytest
 from alkstore_django import Queue, StopToken, signals
 from alkstore_django.handlers import handlers_on
 from alkstore_django.models import Job as JobMirror
-from alkstore_django.worker.loop import Worker, WorkerOptions
+from alkstore_django.worker.loop import Worker
+from alkstore_django.worker.options import WorkerOptions
 from alkstore_django.worker.tally import Tally
 
 GIVE_UP_S = 40

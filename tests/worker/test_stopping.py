@@ -46,14 +46,19 @@ def test_a_stopping_worker_waits_and_does_not_spin(make_queue, new_worker):
     """7.4 While handlers have their grace, the loop waits from poll to poll, also after the
     first of them has passed."""
     queue = make_queue()
-    queue.handler(lambda job: None)
+    done = threading.Event()
+    queue.handler(lambda job: done.wait(WAIT_S))
     queue.enqueue(None)
     stop = StopToken()
     worker = new_worker(queue, stop=stop, drain=False, poll_interval_s=10)
-    worker.turn()  # claims; the threads were never started, so the job runs for ever
-    stop.stop()
-    worker._next_poll = 0.0
-    assert worker.turn() > 1
+    try:
+        worker.turn()
+        stop.stop()
+        worker._next_poll = 0.0
+        assert worker.turn() > 1
+    finally:
+        done.set()
+        worker._pool.stop()
 
 
 def test_a_failure_while_stopping_is_recorded(alias, make_queue, work):

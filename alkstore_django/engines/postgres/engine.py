@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -13,9 +13,10 @@ from psycopg.pq import TransactionStatus
 
 from ...conf import StoreSettings
 from ...core.errortext import EXPIRED, MAX_ATTEMPTS_EXCEEDED
+from ...core.frontier import Segment
 from ...core.options import Stamps
 from ...core.records import Claim, Enqueued, JobRow
-from ..base import Engine, OnWake, Subscription, in_claim_order, read_schema_script
+from ..base import Engine, OnWake, Subscription, claimed_rows, read_schema_script
 from . import sql
 from .wake import WakeHub, channel_name, hub_for
 
@@ -76,7 +77,8 @@ class PostgresEngine(Engine):
         if raw.prepare_threshold is None:
             raw.prepare_threshold = PREPARE_AFTER
         with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
-            cursor.execute(statement, {"now_us": self.frozen_now_us, **values})
+            values["now_us"] = self.frozen_now_us
+            cursor.execute(statement, values, binary=True)
             return cursor.fetchall()
 
     # -- tables ---------------------------------------------------------------------------
@@ -120,7 +122,18 @@ class PostgresEngine(Engine):
 
     def claim(self, queue: str, *, worker_id: str, n: int, token: int) -> list[JobRow]:
         rows = self.rows(self.sql.CLAIM, queue=queue, worker_id=worker_id, n=n, token=token)
-        return in_claim_order([JobRow._make(row) for row in rows])
+        return claimed_rows(rows, queue, worker_id, token)
+
+    def claim_ahead(
+        self, queue: str, *, worker_id: str, n: int, token: int, segments: Sequence[Segment]
+    ) -> list[JobRow]:
+        lows, highs, run_ats, ids = map(_int_array, zip(*segments, strict=True))
+        rows = self.rows(
+            self.sql.CLAIM_AHEAD,
+            queue=queue, worker_id=worker_id, n=n, token=token,
+            lows=lows, highs=highs, run_ats=run_ats, ids=ids,
+        )  # fmt: skip
+        return claimed_rows(rows, queue, worker_id, token)
 
     def bury_spent(self, queue: str) -> None:
         while self.rows(self.sql.HAS_SPENT, queue=queue)[0][0]:
@@ -130,6 +143,11 @@ class PostgresEngine(Engine):
 
     def ack(self, claims: Collection[Claim]) -> set[int]:
         return self._ids(self.sql.ACK, claims)
+
+    def ack_free(self, claims: Collection[Claim]) -> tuple[set[int], set[int]]:
+        acked = self._ids(self.sql.ACK_FREE, claims)
+        rest = [claim for claim in claims if claim.job_id not in acked]
+        return acked, self._ids(self.sql.STILL_HELD, rest)
 
     def ack_ids(self, job_ids: Collection[int]) -> int:
         return self.count(self.sql.ACK_IDS, ids=list(job_ids)) if job_ids else 0
@@ -175,8 +193,8 @@ class PostgresEngine(Engine):
     def _ids(self, statement: str, claims: Collection[Claim]) -> set[int]:
         if not claims:
             return set()
-        pairs = ",".join([f"{{{job_id},{token}}}" for job_id, token in claims])
-        return {row[0] for row in self.rows(statement, claims=f"{{{pairs}}}")}
+        ids, tokens = map(_int_array, zip(*claims, strict=True))
+        return {row[0] for row in self.rows(statement, ids=ids, tokens=tokens)}
 
     # -- wake -----------------------------------------------------------------------------
 
@@ -233,6 +251,11 @@ class PostgresEngine(Engine):
 
 def _quoted(identifier: str) -> str:
     return '"' + identifier.replace('"', '""') + '"'
+
+
+def _int_array(numbers: Iterable[int]) -> str:
+    """Return an array literal: the driver would choose another type for larger numbers."""
+    return f"{{{','.join(map(str, numbers))}}}"
 
 
 def _chunks(payloads: Sequence[bytes]) -> Iterator[list[bytes]]:

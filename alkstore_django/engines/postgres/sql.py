@@ -15,6 +15,9 @@ CEIL_NOW_S = f"(({NOW_US} + 999999) / 1000000)"
 COLUMNS = """id, queue, state, priority, run_at, expires_at, attempts, max_attempts,
     visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, deadline,
     claim_token, codec, payload, NULL::text AS last_error, NULL::bigint AS died_at"""
+CLAIMED_COLUMNS = """job.id, job.priority, job.run_at, job.expires_at, job.attempts,
+    job.max_attempts, job.visibility_timeout_s, job.backoff_base_s, job.enqueued_at,
+    job.claimed_at, job.deadline, job.codec, job.payload"""
 DEAD_COLUMNS = """id, queue, 'dead' AS state, priority, run_at, expires_at, attempts, max_attempts,
     visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at,
     NULL::bigint AS deadline, NULL::bigint AS claim_token, codec, payload, last_error, died_at"""
@@ -27,20 +30,13 @@ LAPSED = f"state = 'processing' AND deadline <= {NOW_S}"
 HELD = f"id = %(id)s AND claim_token = %(token)s AND {UNLAPSED}"
 UNEXPIRED = f"(expires_at IS NULL OR expires_at > {NOW_S})"
 
-# The claims of a batch: an array of [id, token] pairs, joined to the rows still held, locked
-# in the order of ids so that two batches cannot deadlock.
-GIVEN = """given AS MATERIALIZED (
-    SELECT pairs[i][1] AS id, pairs[i][2] AS claim_token
-      FROM (SELECT %(claims)s::bigint[] AS pairs) AS array_of_claims,
-           generate_series(1, cardinality(pairs) / 2) AS i
-)"""
-HELD_OF_GIVEN = f"""{GIVEN},
-held AS MATERIALIZED (
-    SELECT id FROM $job JOIN given USING (id, claim_token)
-     WHERE {UNLAPSED}
-     ORDER BY id
-       FOR UPDATE OF job
-)"""
+# The claims of a batch, joined to the rows still held: the token alone says that a row is
+# processing (a CHECK sees to it), and asking for the state again would tempt the planner to
+# walk all claimed rows. Locked in the order of ids, so that two batches cannot deadlock.
+GIVEN = "unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS given (id, claim_token)"
+HELD_OF_GIVEN = f"""SELECT id FROM {GIVEN} JOIN $job USING (id, claim_token)
+     WHERE deadline > {NOW_S}
+     ORDER BY id"""
 
 CLOCK = f"""/* alkstore:clock */
 SELECT {NOW_US}
@@ -135,12 +131,72 @@ UPDATE $job
        claim_token = %(token)s
   FROM chosen
  WHERE job.id = chosen.id
-RETURNING job.{COLUMNS}
+RETURNING {CLAIMED_COLUMNS}
+"""
+
+# The worker's own claim: from its frontier on, segment by segment in claim order. A segment
+# is one priority from a position on (low = high), or all priorities strictly between two.
+# Nothing is lost if the server forgets such a claim in a crash: the job is pending again, and
+# whatever was committed under the claim was flushed together with it. So it need not wait
+# for its flush.
+CLAIM_AHEAD = f"""/* alkstore:claim_ahead */
+WITH unflushed AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true)
+), chosen AS MATERIALIZED (
+    SELECT ready.id
+      FROM unnest(%(lows)s::bigint[], %(highs)s::bigint[], %(run_ats)s::bigint[], %(ids)s::bigint[])
+           WITH ORDINALITY AS segment (low, high, run_at, id, place)
+     CROSS JOIN LATERAL (
+        SELECT * FROM (
+            SELECT id FROM $job
+             WHERE segment.low = segment.high
+               AND queue = %(queue)s AND state = 'pending' AND priority = segment.low
+               AND (run_at, id) >= (segment.run_at, segment.id) AND run_at <= {NOW_S}
+               AND {UNEXPIRED}
+             ORDER BY run_at, id
+             LIMIT %(n)s
+               FOR UPDATE SKIP LOCKED
+        ) AS from_position
+        UNION ALL
+        SELECT * FROM (
+            SELECT id FROM $job
+             WHERE segment.low < segment.high
+               AND queue = %(queue)s AND state = 'pending'
+               AND priority > segment.low AND priority < segment.high AND run_at <= {NOW_S}
+               AND {UNEXPIRED}
+             ORDER BY priority DESC, run_at, id
+             LIMIT %(n)s
+               FOR UPDATE SKIP LOCKED
+        ) AS in_gap
+     ) AS ready
+     WHERE (SELECT count(*) FROM unflushed) = 1
+     LIMIT %(n)s
+)
+UPDATE $job
+   SET state = 'processing', attempts = attempts + 1, worker_id = %(worker_id)s,
+       claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
+       claim_token = %(token)s
+  FROM chosen
+ WHERE job.id = chosen.id
+RETURNING {CLAIMED_COLUMNS}
 """
 
 ACK = f"""/* alkstore:ack */
-WITH {HELD_OF_GIVEN}
+WITH held AS MATERIALIZED (
+    {HELD_OF_GIVEN}
+       FOR UPDATE OF job
+)
 DELETE FROM $job USING held WHERE job.id = held.id
+RETURNING job.id
+"""
+
+# As above, but a row that another transaction holds is left alone.
+ACK_FREE = f"""/* alkstore:ack_free */
+WITH free AS MATERIALIZED (
+    {HELD_OF_GIVEN}
+       FOR UPDATE OF job SKIP LOCKED
+)
+DELETE FROM $job USING free WHERE job.id = free.id
 RETURNING job.id
 """
 
@@ -178,11 +234,8 @@ UPDATE $job
 # A row that another transaction holds is passed over: it is the handler's own, and counts as
 # held (see STILL_HELD). Waiting for it would hold up the renewal of all the others.
 RENEW = f"""/* alkstore:renew */
-WITH {GIVEN},
-free AS MATERIALIZED (
-    SELECT id FROM $job JOIN given USING (id, claim_token)
-     WHERE {UNLAPSED}
-     ORDER BY id
+WITH free AS MATERIALIZED (
+    {HELD_OF_GIVEN}
        FOR UPDATE OF job SKIP LOCKED
 )
 UPDATE $job
@@ -193,12 +246,14 @@ RETURNING job.id
 """
 
 STILL_HELD = f"""/* alkstore:still_held */
-WITH {GIVEN}
-SELECT id FROM $job JOIN given USING (id, claim_token) WHERE {UNLAPSED}
+{HELD_OF_GIVEN}
 """
 
 GIVE_BACK = f"""/* alkstore:give_back */
-WITH {HELD_OF_GIVEN}
+WITH held AS MATERIALIZED (
+    {HELD_OF_GIVEN}
+       FOR UPDATE OF job
+)
 UPDATE $job
    SET state = 'pending', attempts = attempts - 1,
        worker_id = NULL, claimed_at = NULL, deadline = NULL, claim_token = NULL

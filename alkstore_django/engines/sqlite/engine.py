@@ -14,9 +14,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ...conf import StoreSettings
 from ...core.errortext import EXPIRED, MAX_ATTEMPTS_EXCEEDED
+from ...core.frontier import Segment
 from ...core.options import Stamps
 from ...core.records import Claim, Enqueued, JobRow
-from ..base import Engine, OnWake, Subscription, in_claim_order, read_schema_script
+from ..base import Engine, OnWake, Subscription, claimed_rows, read_schema_script
 from . import sql
 from .wake import WatchHub, database_file, file_identity, hub_for
 
@@ -91,7 +92,12 @@ class SQLiteEngine(Engine):
         if not self.rows(self.sql.HAS_READY, queue=queue, n=1)[0][0]:
             return []
         rows = self.rows(self.sql.CLAIM, queue=queue, worker_id=worker_id, n=n, token=token)
-        return in_claim_order([JobRow._make(row) for row in rows])
+        return claimed_rows(rows, queue, worker_id, token)
+
+    def claim_ahead(
+        self, queue: str, *, worker_id: str, n: int, token: int, segments: Sequence[Segment]
+    ) -> list[JobRow]:
+        return self.claim(queue, worker_id=worker_id, n=n, token=token)  # nothing dead to avoid
 
     def bury_spent(self, queue: str) -> None:
         while self.rows(self.sql.HAS_SPENT, queue=queue)[0][0]:
@@ -101,6 +107,9 @@ class SQLiteEngine(Engine):
 
     def ack(self, claims: Collection[Claim]) -> set[int]:
         return self._ids(self.sql.ACK, claims)
+
+    def ack_free(self, claims: Collection[Claim]) -> tuple[set[int], set[int]]:
+        return self.ack(claims), set()
 
     def ack_ids(self, job_ids: Collection[int]) -> int:
         return self.count(self.sql.ACK_IDS, ids=json.dumps(list(job_ids))) if job_ids else 0

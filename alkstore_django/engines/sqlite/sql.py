@@ -15,6 +15,8 @@ CEIL_NOW_S = f"(({NOW_US} + 999999) / 1000000)"
 COLUMNS = """id, queue, state, priority, run_at, expires_at, attempts, max_attempts,
     visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, deadline,
     claim_token, codec, payload, NULL AS last_error, NULL AS died_at"""
+CLAIMED_COLUMNS = """id, priority, run_at, expires_at, attempts, max_attempts,
+    visibility_timeout_s, backoff_base_s, enqueued_at, claimed_at, deadline, codec, payload"""
 DEAD_COLUMNS = """id, queue, 'dead' AS state, priority, run_at, expires_at, attempts, max_attempts,
     visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, NULL AS deadline,
     NULL AS claim_token, codec, payload, last_error, died_at"""
@@ -127,7 +129,7 @@ UPDATE $job
        claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
        claim_token = %(token)s
  WHERE id IN (SELECT id FROM ({_READY}) ORDER BY priority DESC, run_at, id LIMIT %(n)s)
-RETURNING {COLUMNS}
+RETURNING {CLAIMED_COLUMNS}
 """
 
 ACK = f"""/* alkstore:ack */

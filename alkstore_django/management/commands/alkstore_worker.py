@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import difflib
-import logging
-import math
+import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from typing import Any, TextIO, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, connections
 
 from ...conf import default_alias
-from ...core.names import checked_worker_id
 from ...core.stop import StopToken
-from ...engines.base import Engine
 from ...engines.registry import engine_for
-from ...exceptions import InvalidName
-from ...handlers import Handler, declared_names, handlers_on
-from ...models import Job
 from ...signals import announce, store_lost
-from ...worker.loop import Worker, WorkerOptions
+from ...worker import reloading
+from ...worker.channel import RELOADED, ChildEnd
+from ...worker.health import BEAT_EVERY_S, at_most_every
+from ...worker.loop import Worker
 from ...worker.os_signals import stop_on_signals
+from ...worker.processes import Process, Run, close_connections, start_process
+from ...worker.supervised import run_supervised
+from ...worker.supervisor import Supervisor
 from ...worker.tally import Tally
-
-COUNTED_AT_MOST = 10_000
-DEFAULTS = WorkerOptions()
+from ._worker_lines import goodbye, hello, shown_log
+from ._worker_options import EXIT_CODES, add_options
+from ._worker_plan import assignment, check_processes, health_file, is_reloading
 
 
 class Command(BaseCommand):
@@ -38,95 +37,127 @@ class Command(BaseCommand):
         "second signal ends the grace period) or, with --drain, until nothing is ready."
     )
 
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        return super().create_parser(prog_name, subcommand, **{"epilog": EXIT_CODES, **kwargs})
+
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--queue",
-            action="append",
-            metavar="NAME",
-            dest="queues",
-            help="serve this queue; may be repeated. Default: every queue that has a handler",
-        )
-        parser.add_argument(
-            "--threads",
-            type=_positive_int,
-            default=DEFAULTS.threads,
-            metavar="N",
-            help="how many handlers run at once (default: %(default)s)",
-        )
-        parser.add_argument(
-            "--database",
-            metavar="ALIAS",
-            help="the database alias that carries the jobs. Default: the only one that the "
-            "setting ALKSTORE names, else 'default'",
-        )
-        parser.add_argument(
-            "--drain",
-            action="store_true",
-            help="return once nothing is ready and nothing runs; a retry that is due later does "
-            "not hold it",
-        )
-        parser.add_argument(
-            "--worker-id",
-            type=_worker_id,
-            metavar="ID",
-            help="the name stamped on claimed jobs. Default: host, process and a random part",
-        )
-        parser.add_argument(
-            "--shutdown-timeout",
-            type=_seconds,
-            default=DEFAULTS.shutdown_timeout_s,
-            metavar="S",
-            help="seconds that running handlers may go on after a stop, before their jobs are "
-            "given back (default: %(default)s)",
-        )
-        parser.add_argument(
-            "--poll-interval",
-            type=_positive_seconds,
-            metavar="S",
-            help="look for jobs every so many seconds, whatever the wake says. Default: the "
-            "setting POLL_INTERVAL_S",
-        )
-        parser.add_argument(
-            "--heartbeat-interval",
-            type=_positive_seconds,
-            metavar="S",
-            help="renew the deadlines of running jobs at least every so many seconds. Default: a "
-            "third of each job's visibility timeout",
-        )
+        add_options(parser)
 
     def handle(self, **options: Any) -> None:
         using = options["database"] or default_alias()
         if using not in connections:
             raise CommandError(f"DATABASES has no alias {using!r}")
-        engine = engine_for(using)
-        handlers = _chosen_handlers(using, options["queues"])
+        self._verbosity = options["verbosity"]
+        self._engine = engine_for(using)
+        self._assignment = assignment(using, options)
+        self._n_processes = options["processes"]
+        self._health = health_file(options["health_file"])
+        run = self._way_to_run(options)
+        log = shown_log(cast(TextIO, self.stderr), self._verbosity)
         stop, stop_now = StopToken(), StopToken()
-        with self._logging(options["verbosity"]), stop_on_signals(stop, stop_now):
-            if not self._is_ready(engine, stop):
-                return
-            worker = Worker(
-                Job.objects.db_manager(using),
-                handlers,
-                WorkerOptions(
-                    threads=options["threads"],
-                    worker_id=options["worker_id"],
-                    drain=options["drain"],
-                    poll_interval_s=options["poll_interval"],
-                    heartbeat_interval_s=options["heartbeat_interval"],
-                    shutdown_timeout_s=options["shutdown_timeout"],
-                ),
-                stop=stop,
-                stop_now=stop_now,
-            )
-            if options["verbosity"] > 0:
-                self._say_hello(worker, engine, handlers)
-            started_at = time.monotonic()
-            tally = worker.run()
-            if options["verbosity"] > 0:
-                self._say_goodbye(tally, engine, handlers, time.monotonic() - started_at)
+        with log, stop_on_signals(stop, stop_now):
+            run(stop, stop_now)
 
-    def _is_ready(self, engine: Engine, stop: StopToken) -> bool:
+    def _way_to_run(self, options: dict[str, Any]) -> Callable[[StopToken, StopToken], None]:
+        channel = reloading.inherited_channel()
+        if channel is not None:
+            return partial(self._run_reloadable, channel)
+        if is_reloading(options, from_command_line=getattr(self, "_called_from_command_line", False)):
+            return self._supervise_reloading
+        if self._n_processes > 1 or self._assignment.limits:
+            return self._supervise
+        return self._run_alone
+
+    # -- ways to run -----------------------------------------------------------------------
+
+    def _run_alone(self, stop: StopToken, stop_now: StopToken) -> None:
+        if not self._is_ready(stop):
+            return
+        worker = Worker(
+            self._assignment.jobs,
+            self._assignment.handlers,
+            self._assignment.options,
+            stop=stop,
+            stop_now=stop_now,
+            after_turn=at_most_every(BEAT_EVERY_S, self._beat),
+        )
+        self._say_hello(f"Worker {worker.worker_id}")
+        started_at = time.monotonic()
+        try:
+            tally = worker.run()
+        finally:
+            if self._health is not None:
+                self._health.remove()
+        self._say_goodbye(tally, started_at)
+
+    def _supervise(self, stop: StopToken, stop_now: StopToken) -> None:
+        """Run several processes, or one that makes room for the next."""
+        check_processes(self._assignment.limits)
+        if not self._is_ready(stop):
+            return
+        close_connections()
+        self._say_hello(f"Worker of {_counted(self._n_processes, 'process', 'processes')}")
+        supervisor = self._supervisor(self._run_forked, stop, stop_now, health=self._health)
+        started_at = time.monotonic()
+        self._say_goodbye(supervisor.run(), started_at)
+        _raise_if_failed(supervisor)
+
+    def _run_forked(
+        self, number: int, channel: ChildEnd, asked: StopToken, asked_now: StopToken
+    ) -> None:
+        """The whole work of a forked process."""
+        options = self._assignment.options
+        if self._n_processes > 1 and options.worker_id is not None:
+            options = replace(options, worker_id=f"{options.worker_id}-{number}")
+
+        def say_who(worker: Worker) -> None:
+            self._say([f"Worker process {number}: pid={os.getpid()} id={worker.worker_id}"])
+
+        assignment = replace(self._assignment, options=options)
+        run_supervised(assignment, channel, asked, asked_now, on_start=say_who)
+
+    def _supervise_reloading(self, stop: StopToken, stop_now: StopToken) -> None:
+        """Run one process that is started anew when its code changes."""
+        supervisor = self._supervisor(
+            reloading.start_anew, stop, stop_now, may_hurry=reloading.code_changed_since
+        )
+        supervisor.run()
+        _raise_if_failed(supervisor)
+
+    def _run_reloadable(self, channel: ChildEnd, stop: StopToken, stop_now: StopToken) -> None:
+        """The whole work of a process under ``_supervise_reloading``."""
+        watch = reloading.CodeWatch(stop.stop)
+        started_at = time.monotonic()
+        tally = run_supervised(
+            self._assignment,
+            channel,
+            stop,
+            stop_now,
+            get_ready=self._is_ready,
+            on_start=lambda worker: self._say_hello(f"Worker {worker.worker_id}"),
+            on_beat=self._beat,
+            other_end=lambda: RELOADED if watch.has_changed else None,
+        )
+        watch.stop()
+        if self._health is not None:
+            self._health.remove()
+        self._say_goodbye(tally, started_at)
+
+    def _supervisor(
+        self, run: Run, stop: StopToken, stop_now: StopToken, **more: Any
+    ) -> Supervisor:
+        return Supervisor(
+            lambda number, siblings: start_process(number, run, cast(list[Process], siblings)),
+            n_processes=self._n_processes,
+            stop=stop,
+            stop_now=stop_now,
+            grace_s=self._assignment.options.shutdown_timeout_s,
+            **more,
+        )
+
+    def _is_ready(self, stop: StopToken) -> bool:
         """Wait for the database, then check it; return False if stopped meanwhile."""
+        engine = self._engine
         reported = False
         while not stop.stopped:
             try:
@@ -149,123 +180,33 @@ class Command(BaseCommand):
                 return True
         return False
 
-    def _say_hello(self, worker: Worker, engine: Engine, handlers: list[Handler]) -> None:
-        options = worker.options
-        names = ", ".join(handler.queue.name for handler in handlers)
-        queues = "1 queue" if len(handlers) == 1 else f"{len(handlers)} queues"
-        heartbeat = options.heartbeat_interval_s
-        self.stdout.write(f"Worker {worker.worker_id}")
-        self.stdout.write(f"  serves {queues} on {engine.display_name} ({engine.using}): {names}")
-        self.stdout.write(
-            f"  threads={options.threads} poll_interval={worker.poll_interval_s:g}s "
-            f"heartbeat_interval={'auto' if heartbeat is None else f'{heartbeat:g}s'} "
-            f"shutdown_timeout={options.shutdown_timeout_s:g}s drain={options.drain}"
-        )
-        for handler in handlers:
-            stamps = handler.queue.options
-            self.stdout.write(
-                f"  {handler.queue.name}: {handler.name} atomic={handler.atomic} "
-                f"heartbeat={handler.heartbeat} timeout={_or_none(handler.timeout_s)} "
-                f"visibility_timeout={stamps.visibility_timeout_s}s "
-                f"max_attempts={stamps.max_attempts}"
-            )
-        self.stdout.flush()
+    def _beat(self) -> None:
+        if self._health is not None:
+            self._health.touch(time.time())
 
-    def _say_goodbye(
-        self, tally: Tally, engine: Engine, handlers: list[Handler], seconds: float
-    ) -> None:
-        self.stdout.write(
-            f"Worker stopped after {seconds:.1f}s: {tally} left={_left(engine, handlers)}"
-        )
-        for queue, counts in sorted(tally.as_dict().items()):
-            done = " ".join(f"{outcome}={n}" for outcome, n in sorted(counts.items()))
-            self.stdout.write(f"  {queue}: {done}")
+    # -- what it says ----------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _logging(self, verbosity: int) -> Iterator[None]:
-        """Show the package's log on stderr, unless the project has its own arrangements."""
-        logger = logging.getLogger("alkstore_django")
-        if logger.hasHandlers():
-            yield
-            return
-        handler = logging.StreamHandler(cast(TextIO, self.stderr))
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        level = logger.level
-        logger.addHandler(handler)
-        logger.setLevel({0: logging.ERROR, 1: logging.INFO}.get(verbosity, logging.DEBUG))
-        try:
-            yield
-        finally:
-            logger.removeHandler(handler)
-            logger.setLevel(level)
+    def _say_hello(self, title: str) -> None:
+        handlers, options = self._assignment.handlers, self._assignment.options
+        self._say(hello(title, self._engine, handlers, options, self._n_processes))
+
+    def _say_goodbye(self, tally: Tally, started_at: float) -> None:
+        seconds = time.monotonic() - started_at
+        self._say(goodbye(tally, self._engine, self._assignment.handlers, seconds))
+
+    def _say(self, lines: Iterable[str]) -> None:
+        """Print, unless told to be silent; a generator that is not printed asks for nothing."""
+        if self._verbosity > 0:
+            for line in lines:
+                self.stdout.write(line)
+            self.stdout.flush()
 
 
-def _chosen_handlers(using: str, names: list[str] | None) -> list[Handler]:
-    """Return the handlers to serve, or end the command with an error that names the fault."""
-    known = handlers_on(using)
-    if names is None:
-        if not known:
-            raise CommandError(
-                f"No queue on {using!r} has a handler. Declare one in an app's queues.py: "
-                "@queue.handler above a function of one job."
-            )
-        return list(known.values())
-    for name in names:
-        if name in known:
-            continue
-        if name in declared_names(using):
-            raise CommandError(
-                f"Queue {name!r} has no handler: put @queue.handler above a function of one job."
-            )
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        served = ", ".join(sorted(known)) or "none"
-        raise CommandError(
-            f"Queue {name!r} is unknown on {using!r}.{hint} Queues with a handler: {served}."
-        )
-    return [known[name] for name in dict.fromkeys(names)]
+def _raise_if_failed(supervisor: Supervisor) -> None:
+    if n := supervisor.n_failed:
+        processes = _counted(n, "process", "processes")
+        raise CommandError(f"{processes} died, or had to be killed, during the stop.")
 
 
-def _left(engine: Engine, handlers: list[Handler]) -> str:
-    """Return how many jobs are left in the queues served, bounded so that it is always quick."""
-    try:
-        left = sum(
-            engine.live_count(handler.queue.name, at_most=COUNTED_AT_MOST) for handler in handlers
-        )
-    except Error:
-        return "unknown"
-    return f"{left}" if left < COUNTED_AT_MOST else f"{COUNTED_AT_MOST}+"
-
-
-def _or_none(seconds: float | None) -> str:
-    return "none" if seconds is None else f"{seconds:g}s"
-
-
-def _positive_int(text: str) -> int:
-    with contextlib.suppress(ValueError):
-        if 1 <= int(text) <= 1000:
-            return int(text)
-    raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 1000, got {text!r}")
-
-
-def _seconds(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 <= float(text) < math.inf:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"must be a number of seconds, at least 0, got {text!r}")
-
-
-def _positive_seconds(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) <= 3600:
-            return float(text)
-    raise argparse.ArgumentTypeError(
-        f"must be a number of seconds, above 0 and at most 3600, got {text!r}"
-    )
-
-
-def _worker_id(text: str) -> str:
-    try:
-        return checked_worker_id(text)
-    except InvalidName as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def _counted(n: int, one: str, many: str) -> str:
+    return f"{n} {one if n == 1 else many}"

@@ -1,0 +1,91 @@
+"""What ``alkstore_worker`` says at its start and at its end, and where its log is seen."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from django.db import Error
+
+from ...engines.base import Engine
+from ...handlers import Handler
+from ...worker.options import WorkerOptions
+from ...worker.tally import Tally
+
+COUNTED_AT_MOST = 10_000
+
+
+def hello(
+    title: str,
+    engine: Engine,
+    handlers: Sequence[Handler],
+    options: WorkerOptions,
+    n_processes: int = 1,
+) -> Iterator[str]:
+    """Tell who serves what, and every limit in use (FR-007)."""
+    yield title
+    names = ", ".join(handler.queue.name for handler in handlers)
+    queues = "1 queue" if len(handlers) == 1 else f"{len(handlers)} queues"
+    yield f"  serves {queues} on {engine.display_name} ({engine.using}): {names}"
+    heartbeat = options.heartbeat_interval_s
+    poll_interval_s = options.poll_interval_s or engine.settings.poll_interval_s
+    yield (
+        f"  processes={n_processes} threads={options.threads} poll_interval={poll_interval_s:g}s "
+        f"heartbeat_interval={'auto' if heartbeat is None else f'{heartbeat:g}s'} "
+        f"shutdown_timeout={options.shutdown_timeout_s:g}s drain={options.drain}"
+    )
+    for handler in handlers:
+        stamps = handler.queue.options
+        limit = options.limits.get(handler.queue.name)
+        yield (
+            f"  {handler.queue.name}: {handler.name} atomic={handler.atomic} "
+            f"heartbeat={handler.heartbeat} timeout={_or_none(handler.timeout_s)} "
+            f"visibility_timeout={stamps.visibility_timeout_s}s "
+            f"max_attempts={stamps.max_attempts}" + (f" limit={limit}" if limit else "")
+        )
+
+
+def goodbye(
+    tally: Tally, engine: Engine, handlers: Sequence[Handler], seconds: float
+) -> Iterator[str]:
+    """Tell what was done and what is left."""
+    yield f"Worker stopped after {seconds:.1f}s: {tally} left={_left(engine, handlers)}"
+    for queue, counts in sorted(tally.as_dict().items()):
+        done = " ".join(f"{outcome}={n}" for outcome, n in sorted(counts.items()))
+        yield f"  {queue}: {done}"
+
+
+@contextlib.contextmanager
+def shown_log(stream: TextIO, verbosity: int) -> Iterator[None]:
+    """Show the package's log on a stream, unless the project has its own arrangements."""
+    logger = logging.getLogger("alkstore_django")
+    if logger.hasHandlers():
+        yield
+        return
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel({0: logging.ERROR, 1: logging.INFO}.get(verbosity, logging.DEBUG))
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def _left(engine: Engine, handlers: Sequence[Handler]) -> str:
+    """Return how many jobs are left in the queues served, bounded so that it is always quick."""
+    try:
+        left = sum(
+            engine.live_count(handler.queue.name, at_most=COUNTED_AT_MOST) for handler in handlers
+        )
+    except Error:
+        return "unknown"
+    return f"{left}" if left < COUNTED_AT_MOST else f"{COUNTED_AT_MOST}+"
+
+
+def _or_none(seconds: float | None) -> str:
+    return "none" if seconds is None else f"{seconds:g}s"
