@@ -39,6 +39,8 @@ class Handler:
         atomic: run it in one transaction with its ack.
         heartbeat: renew the job's deadline while it runs.
         timeout_s: seconds after which its claim ends; ``None`` for no limit.
+        on_event_loop: it is a coroutine function, run on the worker's event loop. An atomic
+            one is not: it has a thread to itself, since a transaction belongs to a thread.
     """
 
     queue: DeclaredQueue
@@ -46,6 +48,46 @@ class Handler:
     atomic: bool = False
     heartbeat: bool = True
     timeout_s: float | None = None
+    on_event_loop: bool = False
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def using(self) -> str: ...
+    @property
+    def codec(self) -> Codec: ...
+    @property
+    def options(self) -> QueueOptions: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function of one job, and how the worker runs it.
+
+    Attributes:
+        atomic: run it in one transaction with its ack.
+        heartbeat: renew the job's deadline while it runs.
+        timeout_s: seconds after which its claim ends; ``None`` for no limit.
+        on_event_loop: it is a coroutine function, run on the worker's event loop. An atomic
+            one is not: it has a thread to itself, since a transaction belongs to a thread.
+    """
+
+    queue: DeclaredQueue
+    function: HandlerFunction
+    atomic: bool = False
+    heartbeat: bool = True
+    timeout_s: float | None = None
+    on_event_loop: bool = False
+
+    @property
+    def on_event_loop(self) -> bool:
+        """Whether it runs on the worker's event loop: a coroutine function that is not atomic.
+
+        An atomic one has a thread to itself, since a transaction belongs to a thread.
+        """
+        call = getattr(self.function, "__call__", None)  # noqa: B004 - of an object
+        is_async = inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
+        return is_async and not self.atomic
 
     @property
     def name(self) -> str:
@@ -90,13 +132,19 @@ def register(
         seconds = length_us("timeout_s", timeout_s, at_least_s=0) / MICROSECONDS
         if not seconds:
             raise InvalidOptions("timeout_s", "must be above 0 s", timeout_s)
-    handler = Handler(queue, function, bool(atomic), bool(heartbeat), seconds)
+    on_event_loop = _is_coroutine_function(function) and not atomic
+    handler = Handler(queue, function, bool(atomic), bool(heartbeat), seconds, on_event_loop)
     other = _handlers.get((queue.using, queue.name))
     if other is not None and other.name != handler.name:
         raise ImproperlyConfigured(
             f"queue {queue.name!r} has two handlers: {other.name} and {handler.name}"
         )
     _handlers[queue.using, queue.name] = handler
+
+
+def _is_coroutine_function(function: HandlerFunction) -> bool:
+    called = getattr(function, "__call__", None)  # noqa: B004 - the method of an object
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def unregister(queue: DeclaredQueue) -> None:

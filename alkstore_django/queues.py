@@ -13,6 +13,7 @@ from .core.names import checked_name, checked_worker_id
 from .core.options import (
     EnqueueOptions,
     QueueOptions,
+    Stamps,
     checked_batch_size,
     checked_job_id,
 )
@@ -66,6 +67,7 @@ class Queue:
             visibility_timeout_s, max_attempts, backoff_base_s, dead_letter_retention_s
         )
         self._codec = checked_codec(codec)
+        self._default_stamps = EnqueueOptions().stamps(name, self._codec.name, self._options)
         self._access = _access or StoreAccess(using)
         handlers.declare(self)
 
@@ -120,8 +122,7 @@ class Queue:
             StoreClosed: the store was closed.
         """
         jobs = self._access.jobs()
-        options = EnqueueOptions(delay, run_at, priority, max_attempts, expires)
-        stamps = options.stamps(self._name, self._codec.name, self._options)
+        stamps = self._stamps(delay, run_at, priority, max_attempts, expires)
         return jobs.enqueue(stamps, self._encoded([payload], jobs)[0])
 
     def enqueue_many(
@@ -140,8 +141,7 @@ class Queue:
         refuses all, before any SQL.
         """
         jobs = self._access.jobs()
-        options = EnqueueOptions(delay, run_at, priority, max_attempts, expires)
-        stamps = options.stamps(self._name, self._codec.name, self._options)
+        stamps = self._stamps(delay, run_at, priority, max_attempts, expires)
         return jobs.enqueue_many(stamps, self._encoded(payloads, jobs))
 
     def cancel(self, job_id: int) -> bool:
@@ -248,6 +248,19 @@ class Queue:
         retention = self._options.dead_letter_retention_s
         assert retention is None or isinstance(retention, int)
         return self._access.jobs().sweep(self._name, retention_s=retention)
+
+    def _stamps(
+        self,
+        delay: Length | None,
+        run_at: Instant | None,
+        priority: int | None,
+        max_attempts: int | None,
+        expires: Length | None,
+    ) -> Stamps:
+        if delay is run_at is max_attempts is expires is None and type(priority) is int and not priority:
+            return self._default_stamps
+        options = EnqueueOptions(delay, run_at, priority, max_attempts, expires)
+        return options.stamps(self._name, self._codec.name, self._options)
 
     def _encoded(self, payloads: Iterable[Any], jobs: JobManager) -> list[bytes]:
         limit = jobs.engine.settings.max_payload_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..exceptions import InvalidOptions
 from .instants import Instant, Length, epoch_s, length_s, length_us
@@ -53,6 +54,15 @@ class Stamps:
     delay_us: int | None
     run_at: int | None
     expires_us: int | None
+
+    @property
+    def ready_at_once(self) -> bool:
+        """Whether the job is ready now, and never expires."""
+        return self.delay_us is None and self.run_at is None and self.expires_us is None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the stamps by name, as a statement takes them."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)

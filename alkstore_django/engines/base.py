@@ -21,6 +21,7 @@ import string
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib import resources
 from types import ModuleType
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -302,20 +303,48 @@ class Engine(ABC):
 
     def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         """Run a statement with the clock among its parameters; return all of its rows."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(statement, {"now_us": self.frozen_now_us, **values})
+        with self._executed(statement, values) as cursor:
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows
 
     def count(self, statement: str, **values: Any) -> int:
         """Run a statement with the clock among its parameters; return the rows it changed."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(statement, {"now_us": self.frozen_now_us, **values})
+        with self._executed(statement, values) as cursor:
             return int(cursor.rowcount)
 
     @contextlib.contextmanager
+    def _executed(self, statement: str, values: dict[str, Any]) -> Iterator[Any]:
+        """Run a statement and yield its cursor.
+
+        Past Django's cursor, which is a good part of the cost of a short statement, unless
+        somebody watches or logs statements, or forbids them: then through it. In the caller's
+        transaction either way, and with Django's errors.
+        """
+        connection = self.connection
+        values["now_us"] = self.frozen_now_us
+        if connection.execute_wrappers or connection.queries_logged or "cursor" in vars(connection):
+            with connection.cursor() as cursor:
+                cursor.execute(statement, values)
+                yield cursor
+            return
+        connection.validate_thread_sharing()
+        connection.ensure_connection()
+        connection.validate_no_broken_transaction()
+        with connection.wrap_database_errors, self._direct_cursor(connection) as cursor:
+            self._execute(cursor, statement, values)
+            yield cursor
+
+    @abstractmethod
+    def _direct_cursor(self, connection: BaseDatabaseWrapper) -> AbstractContextManager[Any]:
+        """Return a cursor of the driver's own on the open connection."""
+
+    @abstractmethod
+    def _execute(self, cursor: Any, statement: str, values: dict[str, Any]) -> None:
+        """Run a statement, with ``%(name)s`` for parameters, on such a cursor."""
+
+    @contextlib.contextmanager
     def hot_path(self) -> Iterator[None]:
-        """Let the engine prepare what this thread runs again and again; for a worker's loop."""
+        """Let the engine prepare what this thread runs again and again; for a worker's threads."""
         self._hot.on = True
         try:
             yield

@@ -41,15 +41,30 @@ def execute(running: RunningJob, session: HandlerSession, jobs: JobManager) -> O
         if running.handler.atomic:
             return _run_atomic(running, session, jobs)
         _call(running)
-        return ACK
-    except RetryJob as signal:
-        return _retry_outcome(signal)
-    except FailJob as signal:
-        return Outcome("fail", error=signal.reason)
-    except AckRefusedError:
-        return Outcome("refused")
     except BaseException as error:
-        return Outcome("retry", error=describe_exception(error), exception=error)
+        return _outcome_of(error)
+    return ACK
+
+
+async def execute_async(running: RunningJob) -> Outcome:
+    """Like ``execute``, for a coroutine function, on the running event loop."""
+    try:
+        await running.handler.function(running.job)
+    except BaseException as error:
+        return _outcome_of(error)
+    return ACK
+
+
+def _outcome_of(error: BaseException) -> Outcome:
+    match error:
+        case RetryJob():
+            return _retry_outcome(error)
+        case FailJob():
+            return Outcome("fail", error=error.reason)
+        case AckRefusedError():
+            return Outcome("refused")
+        case _:
+            return Outcome("retry", error=describe_exception(error), exception=error)
 
 
 def _run_atomic(running: RunningJob, session: HandlerSession, jobs: JobManager) -> Outcome:

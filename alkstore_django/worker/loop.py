@@ -27,6 +27,7 @@ from ..engines.base import Subscription
 from ..handlers import Handler
 from ..signals import announce, is_heard, job_claimed
 from .claiming import Claimer
+from .event_loop import LoopPool
 from .gathering import Gatherer
 from .options import WorkerOptions, new_worker_id
 from .outage import Outage
@@ -34,6 +35,7 @@ from .pool import HandlerPool
 from .renewal import Renewer
 from .running import Outcome, RunningJob, RunningJobs
 from .settling import Settler
+from .slots import Slots
 from .tally import Tally
 
 if TYPE_CHECKING:
@@ -114,7 +116,14 @@ class Worker:
             on_end=self._gatherer.finish,
             on_death=self._mailbox.put,
         )
-        self._busy: Counter[str] = Counter()  # handlers that run, per queue
+        self._loop_pool = LoopPool(
+            options.async_jobs,
+            on_start=self._ring,
+            on_end=self._gatherer.finish,
+            on_death=self._mailbox.put,
+        )
+        sizes = {False: options.threads, True: options.async_jobs}
+        self._slots = Slots(handlers, sizes, options.limits)
         self._dry: set[str] = set()  # queues that had nothing when last asked
         self._posted_wakes: set[str | None] = set()
         interval = options.poll_interval_s or jobs.engine.settings.poll_interval_s
@@ -178,7 +187,7 @@ class Worker:
     def _take(self, mail: Any) -> None:
         match mail:
             case ("ended", ended):
-                self._busy.subtract(ended)
+                self._slots.release(ended)
             case ("wake", woken):
                 self._posted_wakes.discard(woken)  # first: a wake from now on posts anew
                 self._dry.discard(woken) if woken is not None else self._dry.clear()
@@ -189,28 +198,26 @@ class Worker:
 
     def _fill(self) -> int:
         """Claim what can start at once, the queues taking turns; return how many jobs."""
+        if self._gatherer.backlog >= UNSETTLED_AT_MOST:
+            return 0
+        return self._fill_kind(on_event_loop=False) + self._fill_kind(on_event_loop=True)
+
+    def _fill_kind(self, *, on_event_loop: bool) -> int:
         claimed = 0
-        hungry = [handler for handler in self._order if handler.queue.name not in self._dry]
+        hungry = [
+            handler
+            for handler in self._order
+            if handler.on_event_loop is on_event_loop and handler.queue.name not in self._dry
+        ]
         while hungry:
-            share = math.ceil(self._free / len(hungry))
+            share = math.ceil(self._slots.free_of_kind(on_event_loop) / len(hungry))
             for handler in tuple(hungry):
-                n = min(share, self._free, self._free_for(handler))
+                n = min(share, self._slots.free(handler.queue.name))
                 got = self._claim(handler, n) if n > 0 else 0
                 claimed += got
                 if got < n or n <= 0:
                     hungry.remove(handler)
         return claimed
-
-    @property
-    def _free(self) -> int:
-        """How many jobs could start now; a handler whose claim has ended counts as busy."""
-        if self._gatherer.backlog >= UNSETTLED_AT_MOST:
-            return 0
-        return self._pool.size - self._busy.total()
-
-    def _free_for(self, handler: Handler) -> int:
-        name = handler.queue.name
-        return self.options.limits.get(name, self._pool.size) - self._busy[name]
 
     def _claim(self, handler: Handler, n: int) -> int:
         asked_at = time.monotonic()
@@ -229,13 +236,14 @@ class Worker:
         codec = handler.queue.codec
         batch = [RunningJob(row, Job(row, codec), handler, asked_at) for row in rows]
         self._running.add(batch)
-        self._busy[handler.queue.name] += len(batch)
+        self._slots.take(handler.queue.name, len(batch))
         if handler.heartbeat:
             self._renewer.expect(batch)
         if is_heard(job_claimed):
             for running in batch:
                 announce(job_claimed, type(self), job=running.job, using=self._jobs.db)
-        self._pool.submit(batch)
+        pool = self._loop_pool if handler.on_event_loop else self._pool
+        pool.submit(batch)
 
     def _look_again_if_due(self) -> None:
         """By the clock, whatever wakes have come, every queue is asked again (CONTRACT 6.1)."""
@@ -256,7 +264,7 @@ class Worker:
         """Ask every queue once more when nothing runs; an answer of nothing ends the drain."""
         if self._running or not self._gatherer.idle:
             return False
-        if not self._free or any(self._free_for(handler) < 1 for handler in self._order):
+        if any(self._slots.free(handler.queue.name) < 1 for handler in self._order):
             return False  # without a free thread nobody can say that nothing is ready
         self._expect_anything()
         return self._fill() == 0
@@ -284,6 +292,7 @@ class Worker:
                 running.job._mark_lost()
                 text = f"timed out after {round(running.handler.timeout_s or 0, 3):g} s"
                 self._gatherer.end_overdue(running, Outcome("retry", error=text))
+                self._loop_pool.cancel(running)
 
     # -- stopping -------------------------------------------------------------------------
 
@@ -307,6 +316,7 @@ class Worker:
     def _outage_pause(self, error: Error) -> float | None:
         pause = self._outage.note("claim", error)
         self._pool.note_outage()
+        self._loop_pool.note_outage()
         self._jobs.engine.drop_stale_connection()
         if self._stop.stopped and self._stop_is_overdue():
             return None  # what is left lapses
@@ -331,6 +341,7 @@ class Worker:
     def _close(self, subscription: Subscription) -> None:
         subscription.close()
         self._renewer.stop()
+        self._loop_pool.stop()
         self._pool.stop()
         self._gatherer.stop()
 
@@ -345,6 +356,7 @@ class Worker:
     def _lose(self, running: RunningJob) -> None:
         if not running.acking and self._running.take(running):
             self._settler.lose(running, "heartbeat")
+            self._loop_pool.cancel(running)
 
     def _post_wake(self, woken: str | None) -> None:
         if woken not in self._posted_wakes:

@@ -28,10 +28,16 @@ class HandlerSession:
     """The connections of one handler thread."""
 
     def __init__(self) -> None:
+        self.used = False
+        """Whether a statement was sent since the last ``tidy``."""
         self._changed: set[str] = set()
         self._abort_alias: str | None = None
         self._epoch = 0
         self._watched: list[BaseDatabaseWrapper] = []
+
+    def is_stale(self, epoch: int) -> bool:
+        """Return whether ``prepare`` has anything to do."""
+        return epoch != self._epoch or not self._watched
 
     def prepare(self, epoch: int) -> None:
         """Make ready for a job. A new epoch means the database was lost: connect anew."""
@@ -82,6 +88,7 @@ class HandlerSession:
             elif connection.errors_occurred:
                 connection.close_if_unusable_or_obsolete()
         self._changed.clear()
+        self.used = False
 
     def close(self) -> None:
         """Close every connection of this thread."""
@@ -93,6 +100,7 @@ class HandlerSession:
         self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any
     ) -> Any:
         connection: BaseDatabaseWrapper = context["connection"]
+        self.used = True
         if _CHANGES_SESSION.match(sql if isinstance(sql, str) else str(sql)):
             self._changed.add(connection.alias)
         try:

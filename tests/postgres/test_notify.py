@@ -8,6 +8,7 @@ from django.test import override_settings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alkstore_django.engines.postgres import notify
 from alkstore_django.engines.postgres.wake import channel_name
 from tests.core.hostile import GOOD_NAMES
 from tests.postgres.conftest import direct_connection, ear
@@ -15,6 +16,7 @@ from tests.support.rows import count_live
 from tests.support.transactions import rolled_back
 
 PATIENCE_S = 30
+pytestmark = pytest.mark.usefixtures("no_window")
 NAMES = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=200)
 SCHEMAS = NAMES.filter(lambda name: len(name.encode()) <= 63)
 
@@ -42,6 +44,12 @@ def test_names_at_the_border_have_channels_of_their_own():
     names += [channel_name("alkstore", name)[-60:] for name in names]
     names = list(dict.fromkeys(names))
     assert len({channel_name("alkstore", name) for name in names}) == len(names)
+
+
+@pytest.fixture
+def no_window(monkeypatch):
+    """Hold no notification back; how that goes is in tests/concurrency/test_notify_window.py."""
+    monkeypatch.setattr(notify, "WINDOW_S", 0.0)
 
 
 # -- how many, and when ---------------------------------------------------------------------------

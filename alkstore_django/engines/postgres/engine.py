@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from ...core.options import Stamps
 from ...core.records import Claim, Enqueued, JobRow
 from ..base import Engine, OnWake, Subscription, claimed_rows, read_schema_script
 from . import sql
+from .notify import Notifier
 from .wake import WakeHub, channel_name, hub_for
 
 logger = logging.getLogger("alkstore_django.engines.postgres")
@@ -43,43 +45,30 @@ class PostgresEngine(Engine):
 
     def __init__(self, using: str, settings: StoreSettings) -> None:
         super().__init__(using, settings, sql)
+        self._notifier: Notifier | None = None
 
-    def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
-        connection = self.connection
-        if not getattr(self._hot, "on", False) or not self._may_prepare(connection):
-            return super().rows(statement, **values)
-        try:
-            return self._rows_prepared(connection, statement, values)
-        except DatabaseError as error:
-            if getattr(error.__cause__, "sqlstate", None) not in _LOST_PREPARED:
-                raise
-        # A pooler between us and the server mixes up the sessions: no more of it here.
-        self._hot.on = False
-        return super().rows(statement, **values)
-
-    def _may_prepare(self, connection: BaseDatabaseWrapper) -> bool:
-        """Return whether nothing is lost by passing by Django's cursor: no transaction that
-        an error would spoil, nobody who watches or logs statements."""
-        return not (
-            connection.in_atomic_block or connection.execute_wrappers or connection.queries_logged
-        )
-
-    def _rows_prepared(
-        self, connection: BaseDatabaseWrapper, statement: str, values: dict[str, Any]
-    ) -> list[tuple[Any, ...]]:
-        """Run a statement that the server has parsed and planned before.
-
-        Django's own cursor binds on the client and never prepares; parsing and planning are
-        most of the cost of a claim.
-        """
-        connection.ensure_connection()
-        raw = connection.connection
-        if raw.prepare_threshold is None:
+    def _direct_cursor(self, connection: BaseDatabaseWrapper) -> psycopg.Cursor[Any]:
+        raw: psycopg.Connection = connection.connection
+        if getattr(self._hot, "on", False) and raw.prepare_threshold is None:
             raw.prepare_threshold = PREPARE_AFTER
-        with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
-            values["now_us"] = self.frozen_now_us
+        return psycopg.Cursor(raw)
+
+    def _execute(
+        self, cursor: psycopg.Cursor[Any], statement: str, values: dict[str, Any]
+    ) -> None:
+        """Run a statement, bound by the server; on the hot path parsed and planned only once.
+
+        Elsewhere the alias's own ``prepare_threshold`` decides, which for Django means: never.
+        Where a pooler mixes up the sessions all the same, the thread leaves the hot path.
+        """
+        try:
             cursor.execute(statement, values, binary=True)
-            return cursor.fetchall()
+        except psycopg.Error as error:
+            if error.sqlstate not in _LOST_PREPARED or self.connection.in_atomic_block:
+                raise
+            self._hot.on = False
+            cursor.connection.prepare_threshold = None
+            cursor.execute(statement, values, binary=True)
 
     # -- tables ---------------------------------------------------------------------------
 
@@ -108,11 +97,14 @@ class PostgresEngine(Engine):
     # -- jobs -----------------------------------------------------------------------------
 
     def enqueue(self, stamps: Stamps, payload: bytes) -> Enqueued:
-        values = {name: getattr(stamps, name) for name in Stamps.__slots__}
-        return Enqueued(*self.rows(self.sql.ENQUEUE, **values, payload=payload)[0])
+        values = stamps.as_dict()
+        if stamps.ready_at_once:
+            return Enqueued(self.rows(self.sql.ENQUEUE_READY, **values, payload=payload)[0][0], True)
+        job_id, ready = self.rows(self.sql.ENQUEUE, **values, payload=payload)[0]
+        return Enqueued(job_id, bool(ready))
 
     def enqueue_many(self, stamps: Stamps, payloads: Sequence[bytes]) -> list[Enqueued]:
-        values = {name: getattr(stamps, name) for name in Stamps.__slots__}
+        values = stamps.as_dict()
         stored: list[Enqueued] = []
         with self.together():
             for chunk in _chunks(payloads):
@@ -199,14 +191,22 @@ class PostgresEngine(Engine):
     # -- wake -----------------------------------------------------------------------------
 
     def wake(self, queue: str) -> None:
-        hub = self._hub()
         if not self.settings.notify:
-            hub.ring(queue)
+            self._hub().ring(queue)
             return
+        notifier = self._notifier
+        if notifier is None or notifier.pid != os.getpid():
+            notifier = self._notifier = Notifier(self._notify, self._close_connection)
+        notifier.notify(queue)
+
+    def _notify(self, queue: str) -> None:
         try:
             self.rows(self.sql.NOTIFY, channel=channel_name(self.settings.schema, queue))
         except Error as error:
             logger.warning("NOTIFY failed, waiters re-poll: queue=%s error=%s", queue, error)
+
+    def _close_connection(self) -> None:
+        self.connection.close()
 
     def subscribe(
         self,

@@ -53,6 +53,15 @@ VALUES (%(queue)s, 'pending', %(priority)s,
 RETURNING id, run_at <= {NOW_S}
 """
 
+# The common case by itself: the clock is all there is to reckon with, and half of the parsing.
+ENQUEUE_READY = f"""/* alkstore:enqueue_ready */
+INSERT INTO $job (queue, state, priority, run_at, attempts, max_attempts,
+                  visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)
+VALUES (%(queue)s, 'pending', %(priority)s, {NOW_S}, 0, %(max_attempts)s,
+        %(visibility_timeout_s)s, %(backoff_base_s)s, {NOW_S}, %(codec)s, %(payload)s)
+RETURNING id
+"""
+
 ENQUEUE_MANY = f"""/* alkstore:enqueue_many */
 INSERT INTO $job (queue, state, priority, run_at, expires_at, attempts, max_attempts,
                   visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)

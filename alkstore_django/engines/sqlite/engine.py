@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import logging
+import re
 import sqlite3
 import threading
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from django.db import Error
@@ -25,6 +29,8 @@ logger = logging.getLogger("alkstore_django.engines.sqlite")
 
 MANY_ROWS = 500
 SPENT_AT_ONCE = 1_000
+
+_PARAMETER = re.compile(r"%\((\w+)\)s")
 
 # Primary result codes that say: busy, locked, the disk or file is away, or refuses writes.
 _OUTAGE_CODES = {
@@ -50,6 +56,12 @@ class SQLiteEngine(Engine):
         # Per thread: its connection, and which file that was when we first met it.
         self._opened: dict[int, tuple[Any, object]] = {}
 
+    def _direct_cursor(self, connection: BaseDatabaseWrapper) -> AbstractContextManager[Any]:
+        return contextlib.closing(connection.connection.cursor(sqlite3.Cursor))
+
+    def _execute(self, cursor: sqlite3.Cursor, statement: str, values: dict[str, Any]) -> None:
+        cursor.execute(_with_named_parameters(statement), values)
+
     # -- tables ---------------------------------------------------------------------------
 
     def table(self, name: str) -> str:
@@ -71,12 +83,14 @@ class SQLiteEngine(Engine):
     # -- jobs -----------------------------------------------------------------------------
 
     def enqueue(self, stamps: Stamps, payload: bytes) -> Enqueued:
-        values = {name: getattr(stamps, name) for name in Stamps.__slots__}
+        values = stamps.as_dict()
+        if stamps.ready_at_once:
+            return Enqueued(self.rows(self.sql.ENQUEUE_READY, **values, payload=payload)[0][0], True)
         job_id, ready = self.rows(self.sql.ENQUEUE, **values, payload=payload)[0]
         return Enqueued(job_id, bool(ready))
 
     def enqueue_many(self, stamps: Stamps, payloads: Sequence[bytes]) -> list[Enqueued]:
-        values: dict[str, Any] = {name: getattr(stamps, name) for name in Stamps.__slots__}
+        values = stamps.as_dict()
         stored: list[Enqueued] = []
         with self.together():
             for start in range(0, len(payloads), MANY_ROWS):
@@ -209,3 +223,9 @@ class SQLiteEngine(Engine):
         if database_file(self.using) is None:
             return "the database is in memory; a worker needs a file that processes share"
         return None
+
+
+@functools.lru_cache(maxsize=128)
+def _with_named_parameters(statement: str) -> str:
+    """Return a statement in the driver's own style of parameters."""
+    return _PARAMETER.sub(r":\1", statement).replace("%%", "%")

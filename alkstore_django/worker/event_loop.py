@@ -1,0 +1,124 @@
+"""The event loop that runs ``async def`` handlers, many at a time, in one thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from asgiref.sync import sync_to_async
+
+from .execution import execute_async
+from .running import Outcome, RunningJob
+from .sessions import HandlerSession
+
+JOIN_S = 5.0
+
+
+class LoopPool:
+    """Runs coroutine handlers as tasks of one event loop; its thread starts with the first.
+
+    What such a handler does with the database runs, by Django's rules, in the one thread
+    that all synchronous code called from the loop shares; that thread's connections are
+    looked after like those of a handler thread.
+
+    Args:
+        size: how many jobs run at once at most.
+        on_start: called when a handler with a time limit begins.
+        on_end: takes each job with its outcome, in the loop's thread.
+        on_death: takes the error that ended the thread: a bug of ours.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        *,
+        on_start: Callable[[], None],
+        on_end: Callable[[RunningJob, Outcome], None],
+        on_death: Callable[[BaseException], None],
+    ) -> None:
+        self.size = size
+        self._on_start = on_start
+        self._on_end = on_end
+        self._on_death = on_death
+        self._session = HandlerSession()
+        self._epoch = 0
+        self._tasks: dict[RunningJob, asyncio.Task[None]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def submit(self, batch: Sequence[RunningJob]) -> None:
+        """Start jobs, no more in all than ``size``."""
+        if self._loop is None:
+            self._start()
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._begin, list(batch))
+
+    def note_outage(self) -> None:
+        """Have the database connections made anew before the next job."""
+        self._epoch += 1
+
+    def cancel(self, running: RunningJob) -> None:
+        """Cancel a handler whose claim is over."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._cancel, running)
+
+    def stop(self) -> None:
+        """Cancel what still runs, and end the thread; a handler that blocks dies with us."""
+        if self._loop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(JOIN_S)
+
+    # -- in the loop's thread -------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="alkstore-loop", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        assert self._loop is not None
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._finish())
+        except BaseException as error:
+            self._on_death(error)
+        finally:
+            self._loop.close()
+
+    async def _finish(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._session.used:
+            await sync_to_async(self._session.close)()
+
+    def _begin(self, batch: list[RunningJob]) -> None:
+        assert self._loop is not None
+        for running in batch:
+            self._tasks[running] = self._loop.create_task(self._run(running))
+
+    def _cancel(self, running: RunningJob) -> None:
+        if (task := self._tasks.get(running)) is not None:
+            task.cancel()
+
+    async def _run(self, running: RunningJob) -> None:
+        try:
+            if self._session.is_stale(self._epoch):
+                await sync_to_async(self._session.prepare)(self._epoch)
+            running.started_at = time.monotonic()
+            if running.handler.timeout_s is not None:
+                self._on_start()
+            outcome = await execute_async(running)
+            if self._session.used:
+                failed = outcome.verb != "ack"
+                await asyncio.shield(sync_to_async(self._session.tidy)(failed=failed))
+            self._on_end(running, outcome)
+        except asyncio.CancelledError:  # between the handler's end and ours
+            self._on_end(running, Outcome("retry", error="cancelled"))
+        except BaseException as error:
+            self._on_death(error)
+        finally:
+            del self._tasks[running]
