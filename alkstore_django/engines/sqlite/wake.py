@@ -20,10 +20,12 @@ from django.db import OperationalError, connections
 
 from ...signals import announce, wake_lost, wake_restored
 from ..base import OnWake
+from .file_events import FileEvents
 
 BUSY_POLL_S = 0.001
 IDLE_POLL_S = 0.010
 BUSY_SPAN_S = 0.25  # how long after a commit the watcher still looks often
+LAZY_POLL_S = 0.05  # where the kernel tells of writes
 FILE_CHECK_S = 0.5
 
 
@@ -155,26 +157,39 @@ class _Reader:
         self._connection = sqlite3.connect(
             _uri(file), uri=True, isolation_level=None, check_same_thread=False
         )
+        self._events = FileEvents(file)
         self._version = self._read()
 
     def watch(self, ring: Callable[[], None], finish: threading.Event) -> None:
-        """Ring at each change until ``finish``, or until the file is another one."""
+        """Ring at each change until ``finish``, or until the file is another one.
+
+        A write to the files is seen before its commit is: for a while after it, and after
+        each change, the version is read often.
+        """
+        idle_poll_s = LAZY_POLL_S if self._events.available else IDLE_POLL_S
         now = time.monotonic()
         busy_until = now + BUSY_SPAN_S
         next_file_check = now
-        while not finish.wait(BUSY_POLL_S if now < busy_until else IDLE_POLL_S):
+        while not finish.is_set():
+            if now < busy_until:
+                finish.wait(BUSY_POLL_S)
+                written = False
+            else:
+                written = self._events.wait(idle_poll_s)
             now = time.monotonic()
             if now >= next_file_check:
                 next_file_check = now + FILE_CHECK_S
                 if file_identity(self._file) != self._identity:
                     return
             version = self._read()
+            if written or version != self._version:
+                busy_until = now + BUSY_SPAN_S
             if version != self._version:
                 self._version = version
-                busy_until = now + BUSY_SPAN_S
                 ring()
 
     def close(self) -> None:
+        self._events.close()
         self._connection.close()
 
     def _read(self) -> int:
