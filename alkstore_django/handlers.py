@@ -51,45 +51,6 @@ class Handler:
     on_event_loop: bool = False
 
     @property
-    def name(self) -> str: ...
-    @property
-    def using(self) -> str: ...
-    @property
-    def codec(self) -> Codec: ...
-    @property
-    def options(self) -> QueueOptions: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Handler:
-    """A function of one job, and how the worker runs it.
-
-    Attributes:
-        atomic: run it in one transaction with its ack.
-        heartbeat: renew the job's deadline while it runs.
-        timeout_s: seconds after which its claim ends; ``None`` for no limit.
-        on_event_loop: it is a coroutine function, run on the worker's event loop. An atomic
-            one is not: it has a thread to itself, since a transaction belongs to a thread.
-    """
-
-    queue: DeclaredQueue
-    function: HandlerFunction
-    atomic: bool = False
-    heartbeat: bool = True
-    timeout_s: float | None = None
-    on_event_loop: bool = False
-
-    @property
-    def on_event_loop(self) -> bool:
-        """Whether it runs on the worker's event loop: a coroutine function that is not atomic.
-
-        An atomic one has a thread to itself, since a transaction belongs to a thread.
-        """
-        call = getattr(self.function, "__call__", None)  # noqa: B004 - of an object
-        is_async = inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
-        return is_async and not self.atomic
-
-    @property
     def name(self) -> str:
         """The function's dotted name."""
         function = self.function

@@ -257,7 +257,11 @@ class Queue:
         max_attempts: int | None,
         expires: Length | None,
     ) -> Stamps:
-        if delay is run_at is max_attempts is expires is None and type(priority) is int and not priority:
+        if (
+            delay is run_at is max_attempts is expires is None
+            and type(priority) is int
+            and not priority
+        ):
             return self._default_stamps
         options = EnqueueOptions(delay, run_at, priority, max_attempts, expires)
         return options.stamps(self._name, self._codec.name, self._options)

@@ -9,7 +9,19 @@ from pathlib import Path
 from .ground import ENGINES, prepared
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-NAMES = ("enqueue_in_atomic", "enqueue_to_bare_insert", "enqueue_many", "drain", "wake_latency")
+NAMES = (
+    "enqueue_in_atomic",
+    "enqueue_to_bare_insert",
+    "enqueue_many",
+    "commit_rate",
+    "drain",
+    "drain_2_processes",
+    "drain_deep_backlog",
+    "drain_behind_delayed",
+    "drain_held_snapshot",
+    "wake_latency",
+    "idle_worker",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -22,17 +34,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(engines: Sequence[str], options: argparse.Namespace) -> None:
     from . import report
+    from .commit_rate import CommitRate
     from .drain import Drain
+    from .drain_scaling import DrainBehindDelayed, DrainByTwo, DrainDeep, DrainUnderSnapshot
     from .enqueue_in_atomic import EnqueueBesideInsert, EnqueueInAtomic
     from .enqueue_many import EnqueueMany
+    from .idle_worker import IdleWorker
     from .measuring import QUICK, Sizes, measure
     from .wake_latency import WakeLatency
 
+    kinds = (
+        EnqueueInAtomic, EnqueueBesideInsert, EnqueueMany, CommitRate, Drain, DrainByTwo,
+        DrainDeep, DrainBehindDelayed, DrainUnderSnapshot, WakeLatency, IdleWorker,
+    )  # fmt: skip
     print(report.describe_ground(engines), flush=True)
     sizes = QUICK if options.quick else Sizes()
     results = []
     for engine in engines:
-        for kind in (EnqueueInAtomic, EnqueueBesideInsert, EnqueueMany, Drain, WakeLatency):
+        for kind in kinds:
             if kind.name not in (options.only or NAMES):
                 continue
             report.progress(f"{report.NAMES[engine]}: {kind.name} ...")

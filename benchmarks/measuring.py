@@ -30,6 +30,10 @@ class Sizes:
     many: int = 20_000
     drained: int = 20_000
     trial: int = 4_000
+    deep: int = 1_000_000
+    long_run: int = 200_000
+    writing_s: float = 5.0
+    idle_span_s: float = 20.0
     threads: tuple[int, ...] = (1, 4, 16, 64, 128)
     """How many handler threads the drain tries, with ``trial`` jobs each, to take the best."""
     wakes: int = 100
@@ -38,7 +42,17 @@ class Sizes:
 
 
 QUICK = Sizes(
-    enqueues=40, many=600, drained=300, trial=100, threads=(4,), wakes=4, idle_s=(0.01, 0.02)
+    enqueues=40,
+    many=600,
+    drained=300,
+    trial=100,
+    threads=(4,),
+    wakes=4,
+    idle_s=(0.01, 0.02),
+    deep=500,
+    long_run=3_000,
+    writing_s=0.5,
+    idle_span_s=2.0,
 )
 
 
@@ -82,7 +96,8 @@ class Result:
         return min(ratios), max(ratios)
 
     def _ratio(self, value: float, raw: float) -> float:
-        return value / raw if self.metric.higher_is_better else raw / value
+        above, below = (value, raw) if self.metric.higher_is_better else (raw, value)
+        return above / below if below else 1.0
 
 
 class Benchmark(ABC):

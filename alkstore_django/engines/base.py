@@ -362,13 +362,11 @@ def claimed_rows(
     rows: Iterable[Sequence[Any]], queue: str, worker_id: str, token: int
 ) -> list[JobRow]:
     """Complete the ``CLAIMED_COLUMNS`` of a claim, in claim order: RETURNING promises none."""
-    claimed = [
-        JobRow(
-            row[0], queue, "processing", *row[1:9], worker_id, row[9], row[10], token,
-            row[11], row[12], None, None,
-        )
-        for row in rows
-    ]  # fmt: skip
+    claimed = []
+    for job_id, *options, claimed_at, deadline, codec, payload in rows:
+        stamps = (worker_id, claimed_at, deadline, token)
+        row = (job_id, queue, "processing", *options, *stamps, codec, payload, None, None)
+        claimed.append(JobRow._make(row))
     claimed.sort(key=_claim_order)
     return claimed
 

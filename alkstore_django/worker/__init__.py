@@ -4,4 +4,9 @@
 mailbox. ``execution`` is the life of one job inside a thread, ``settling`` turns outcomes
 into statements, ``renewal`` keeps deadlines ahead, ``sessions`` keeps one handler's database
 mess away from the next, ``tally`` counts, ``os_signals`` asks for the stop.
+
+Above it stand the processes: ``supervisor`` keeps as many running as it was told to,
+``processes`` forks them, ``channel`` is the pipes between, ``supervised`` is a worker at their
+other end. ``recycling``, ``health`` and ``reloading`` are what their names say, and
+``process_log`` writes the lines about all this.
 """

@@ -30,8 +30,7 @@ class HealthFile:
             OSError: that is not possible, or nothing can be made at this place.
         """
         self._path.unlink(missing_ok=True)
-        self._make(time.time())
-        self._path.unlink(missing_ok=True)
+        self._draft(time.time()).unlink()
 
     def touch(self, at: float) -> None:
         """Show that all was well at this instant, UTC epoch seconds."""
@@ -54,16 +53,21 @@ class HealthFile:
 
     def _make(self, at: float) -> None:
         """Put a whole file in place, with its time; never write through a link that lies there."""
-        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        draft = self._draft(at)
         try:
-            with os.fdopen(fd, "w") as file:
-                file.write(f"{os.getpid()}\n")
-            os.utime(draft, (at, at))
-            os.replace(draft, self._path)
+            draft.replace(self._path)
         except OSError:
             draft.unlink(missing_ok=True)
             raise
+
+    def _draft(self, at: float) -> Path:
+        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        draft.unlink(missing_ok=True)  # of a killed worker: in a container the next is that number
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with os.fdopen(fd, "w") as file:
+            file.write(f"{os.getpid()}\n")
+        os.utime(draft, (at, at))
+        return draft
 
 
 def at_most_every(

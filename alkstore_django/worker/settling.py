@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..core.errortext import FAILED, MAX_ATTEMPTS_EXCEEDED, kept_error
@@ -94,9 +94,7 @@ class Settler:
             return "lost"
         return "died" if row.attempts >= row.max_attempts else "retried"
 
-    def _report_acks(
-        self, acks: list[Settled], acked: set[int], held: set[int]
-    ) -> list[Settled]:
+    def _report_acks(self, acks: list[Settled], acked: set[int], held: set[int]) -> list[Settled]:
         """Report what became of a batch of acks; return those to try again."""
         if len(acked) == len(acks) and not is_heard(job_acked):  # as ever, and nobody listens
             queues = Counter([running.row.queue for running, _ in acks])

@@ -222,7 +222,8 @@ def test_settling_goes_by_id(alias):
     fill(BACKLOG)
     queue = Queue("jobs", using=alias)
     fill(BACKLOG // 4, state="processing", attempts=1, deadline=600)  # held by others
-    ids, tokens = map(list, zip(*[handle.claim for handle in queue.claim_batch("w", N)]))
+    claims = [handle.claim for handle in queue.claim_batch("w", N)]
+    ids, tokens = map(list, zip(*claims, strict=True))
     for stage in stages(alias):
         for name in ("ACK", "ACK_FREE", "RENEW", "STILL_HELD", "GIVE_BACK"):
             plan = explained(alias, name, ids=ids, tokens=tokens)

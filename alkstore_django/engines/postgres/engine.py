@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
-from django.db import DatabaseError, Error, InterfaceError, OperationalError
+from django.db import Error, InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.pq import TransactionStatus
 
@@ -53,9 +53,7 @@ class PostgresEngine(Engine):
             raw.prepare_threshold = PREPARE_AFTER
         return psycopg.Cursor(raw)
 
-    def _execute(
-        self, cursor: psycopg.Cursor[Any], statement: str, values: dict[str, Any]
-    ) -> None:
+    def _execute(self, cursor: psycopg.Cursor[Any], statement: str, values: dict[str, Any]) -> None:
         """Run a statement, bound by the server; on the hot path parsed and planned only once.
 
         Elsewhere the alias's own ``prepare_threshold`` decides, which for Django means: never.
@@ -99,7 +97,9 @@ class PostgresEngine(Engine):
     def enqueue(self, stamps: Stamps, payload: bytes) -> Enqueued:
         values = stamps.as_dict()
         if stamps.ready_at_once:
-            return Enqueued(self.rows(self.sql.ENQUEUE_READY, **values, payload=payload)[0][0], True)
+            return Enqueued(
+                self.rows(self.sql.ENQUEUE_READY, **values, payload=payload)[0][0], True
+            )
         job_id, ready = self.rows(self.sql.ENQUEUE, **values, payload=payload)[0]
         return Enqueued(job_id, bool(ready))
 

@@ -63,9 +63,7 @@ class Notifier:
 
     def _see_to_it(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name="alkstore-notify", daemon=True
-            )
+            self._thread = threading.Thread(target=self._run, name="alkstore-notify", daemon=True)
             self._thread.start()
         else:
             self._changed.notify()

@@ -85,7 +85,9 @@ class SQLiteEngine(Engine):
     def enqueue(self, stamps: Stamps, payload: bytes) -> Enqueued:
         values = stamps.as_dict()
         if stamps.ready_at_once:
-            return Enqueued(self.rows(self.sql.ENQUEUE_READY, **values, payload=payload)[0][0], True)
+            return Enqueued(
+                self.rows(self.sql.ENQUEUE_READY, **values, payload=payload)[0][0], True
+            )
         job_id, ready = self.rows(self.sql.ENQUEUE, **values, payload=payload)[0]
         return Enqueued(job_id, bool(ready))
 

@@ -32,7 +32,8 @@ def hello(
     heartbeat = options.heartbeat_interval_s
     poll_interval_s = options.poll_interval_s or engine.settings.poll_interval_s
     yield (
-        f"  processes={n_processes} threads={options.threads} poll_interval={poll_interval_s:g}s "
+        f"  processes={n_processes} threads={options.threads} async_jobs={options.async_jobs} "
+        f"poll_interval={poll_interval_s:g}s "
         f"heartbeat_interval={'auto' if heartbeat is None else f'{heartbeat:g}s'} "
         f"shutdown_timeout={options.shutdown_timeout_s:g}s drain={options.drain}"
     )

@@ -60,6 +60,14 @@ def _add_how(parser: CommandParser) -> None:
         help="how many handlers run at once in each process (default: %(default)s)",
     )
     parser.add_argument(
+        "--async-jobs",
+        type=_whole_number(1, 100_000),
+        default=DEFAULTS.async_jobs,
+        metavar="N",
+        help="how many async def handlers run at once in each process, beside the threads "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
         "--worker-id",
         type=_worker_id,
         metavar="ID",

@@ -35,6 +35,7 @@ def assignment(using: str, options: dict[str, Any]) -> Assignment:
         handlers,
         WorkerOptions(
             threads=options["threads"],
+            async_jobs=options["async_jobs"],
             worker_id=worker_id,
             drain=options["drain"],
             poll_interval_s=options["poll_interval"],

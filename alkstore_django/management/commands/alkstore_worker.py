@@ -59,10 +59,12 @@ class Command(BaseCommand):
             run(stop, stop_now)
 
     def _way_to_run(self, options: dict[str, Any]) -> Callable[[StopToken, StopToken], None]:
-        channel = reloading.inherited_channel()
-        if channel is not None:
-            return partial(self._run_reloadable, channel)
-        if is_reloading(options, from_command_line=getattr(self, "_called_from_command_line", False)):
+        legacy = reloading.inherited()
+        if legacy is not None:
+            return partial(self._run_reloadable, legacy)
+        if is_reloading(
+            options, from_command_line=getattr(self, "_called_from_command_line", False)
+        ):
             return self._supervise_reloading
         if self._n_processes > 1 or self._assignment.limits:
             return self._supervise
@@ -100,7 +102,9 @@ class Command(BaseCommand):
         supervisor = self._supervisor(self._run_forked, stop, stop_now, health=self._health)
         started_at = time.monotonic()
         self._say_goodbye(supervisor.run(), started_at)
-        _raise_if_failed(supervisor)
+        if n := supervisor.n_failed:
+            failed = _counted(n, "process", "processes")
+            raise CommandError(f"{failed} died, or had to be killed, during the stop.")
 
     def _run_forked(
         self, number: int, channel: ChildEnd, asked: StopToken, asked_now: StopToken
@@ -121,16 +125,17 @@ class Command(BaseCommand):
         supervisor = self._supervisor(
             reloading.start_anew, stop, stop_now, may_hurry=reloading.code_changed_since
         )
-        supervisor.run()
-        _raise_if_failed(supervisor)
+        supervisor.run()  # one that Ctrl-C has met while it was loading is no failure
 
-    def _run_reloadable(self, channel: ChildEnd, stop: StopToken, stop_now: StopToken) -> None:
+    def _run_reloadable(
+        self, legacy: reloading.Legacy, stop: StopToken, stop_now: StopToken
+    ) -> None:
         """The whole work of a process under ``_supervise_reloading``."""
-        watch = reloading.CodeWatch(stop.stop)
+        watch = reloading.CodeWatch(stop.stop, since=legacy.started_at)
         started_at = time.monotonic()
         tally = run_supervised(
             self._assignment,
-            channel,
+            legacy.channel,
             stop,
             stop_now,
             get_ready=self._is_ready,
@@ -200,12 +205,6 @@ class Command(BaseCommand):
             for line in lines:
                 self.stdout.write(line)
             self.stdout.flush()
-
-
-def _raise_if_failed(supervisor: Supervisor) -> None:
-    if n := supervisor.n_failed:
-        processes = _counted(n, "process", "processes")
-        raise CommandError(f"{processes} died, or had to be killed, during the stop.")
 
 
 def _counted(n: int, one: str, many: str) -> str:
