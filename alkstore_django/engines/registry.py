@@ -7,6 +7,7 @@ import threading
 from importlib import import_module
 from typing import Any
 
+from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.db import connections
@@ -15,8 +16,8 @@ from ..conf import store_settings
 from .base import Engine
 
 _ENGINES = {
-    "postgresql": ("alkstore_django.engines.postgres.engine", "PostgresEngine"),
-    "sqlite": ("alkstore_django.engines.sqlite.engine", "SQLiteEngine"),
+    "postgresql": ("alkstore_django.engines.postgres", "PostgresEngine"),
+    "sqlite": ("alkstore_django.engines.sqlite", "SQLiteEngine"),
 }
 
 _lock = threading.Lock()
@@ -43,14 +44,21 @@ def supports(using: str) -> bool:
     return connections[using].vendor in _ENGINES
 
 
+def check_messages(using: str) -> list[CheckMessage]:
+    """Return what the engine's own system checks say of a supported alias; runs no SQL."""
+    connection = connections[using]
+    package, _ = _ENGINES[connection.vendor]
+    return list(import_module(f"{package}.checks").messages(using, connection.settings_dict))
+
+
 def _make(using: str) -> Engine:
     vendor = connections[using].vendor
     if vendor not in _ENGINES:
         raise ImproperlyConfigured(
             f"alkstore_django serves PostgreSQL and SQLite; the alias {using!r} is {vendor}"
         )
-    module, name = _ENGINES[vendor]
-    engine: Engine = getattr(import_module(module), name)(using, store_settings(using))
+    package, name = _ENGINES[vendor]
+    engine: Engine = getattr(import_module(f"{package}.engine"), name)(using, store_settings(using))
     return engine
 
 

@@ -52,6 +52,8 @@ class Claimer:
         )
         self._frontier.note(rows, full=len(rows) == n)
         if rows:
+            if len(rows) < n:  # what lies behind may have shared the wake
+                self.look_at = self._exact_due
             return rows
         if now < self._exact_at + EXACT_PAUSE_S:
             self.look_at = self._exact_at + EXACT_PAUSE_S

@@ -43,6 +43,7 @@ class LoopPool:
         self._on_end = on_end
         self._on_death = on_death
         self._session = HandlerSession()
+        self._is_prepared = False
         self._epoch = 0
         self._tasks: dict[RunningJob, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -92,7 +93,7 @@ class LoopPool:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        if self._session.used:
+        if self._is_prepared:
             await sync_to_async(self._session.close)()
 
     def _begin(self, batch: list[RunningJob]) -> None:
@@ -107,6 +108,7 @@ class LoopPool:
     async def _run(self, running: RunningJob) -> None:
         try:
             if self._session.is_stale(self._epoch):
+                self._is_prepared = True
                 await sync_to_async(self._session.prepare)(self._epoch)
             running.started_at = time.monotonic()
             if running.handler.timeout_s is not None:
@@ -115,6 +117,7 @@ class LoopPool:
             if self._session.used:
                 failed = outcome.verb != "ack"
                 await asyncio.shield(sync_to_async(self._session.tidy)(failed=failed))
+            running.ended = True
             self._on_end(running, outcome)
         except asyncio.CancelledError:  # between the handler's end and ours
             self._on_end(running, Outcome("retry", error="cancelled"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import time
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from django.db.transaction import TransactionManagementError
 from ..core.errortext import describe_exception
 from ..core.instants import length_us
 from ..exceptions import FailJob, RetryJob
-from .running import ACK, Outcome, RunningJob
+from .running import ACK, Outcome, RunningJob, timed_out
 from .sessions import HandlerSession
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ logger = logging.getLogger("alkstore_django.worker")
 
 class AckRefusedError(Exception):
     """The ack inside an atomic handler's transaction was refused: roll all back."""
+
+
+class TimedOutError(Exception):
+    """The handler returned too late: its claim is over, even if nobody has said so yet."""
 
 
 class SwallowedDatabaseError(Exception):
@@ -41,6 +46,8 @@ def execute(running: RunningJob, session: HandlerSession, jobs: JobManager) -> O
         if running.handler.atomic:
             return _run_atomic(running, session, jobs)
         _call(running)
+    except TimedOutError:
+        return timed_out(running)
     except BaseException as error:
         return _outcome_of(error)
     return ACK
@@ -50,6 +57,9 @@ async def execute_async(running: RunningJob) -> Outcome:
     """Like ``execute``, for a coroutine function, on the running event loop."""
     try:
         await running.handler.function(running.job)
+        _check_time(running)
+    except TimedOutError:
+        return timed_out(running)
     except BaseException as error:
         return _outcome_of(error)
     return ACK
@@ -87,7 +97,6 @@ def _run_atomic(running: RunningJob, session: HandlerSession, jobs: JobManager) 
                 raise TransactionManagementError("the handler left an atomic block open")
             running.acking = True
             # Last, so that the row's lock is held for as short as can be: renewal goes on.
-            # A claim that has timed out is over, even if nobody could write that down yet.
             if running.job.lost or not jobs.ack([running.claim]):
                 raise AckRefusedError
     except BaseException:
@@ -102,6 +111,12 @@ def _call(running: RunningJob) -> None:
     result = running.handler.function(running.job)
     if result is not None and inspect.isawaitable(result):
         async_to_sync(_awaited)(result)
+    _check_time(running)
+
+
+def _check_time(running: RunningJob) -> None:
+    if running.handler.timeout_s is not None and running.is_overdue(time.monotonic()):
+        raise TimedOutError
 
 
 async def _awaited(result: Awaitable[Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from django.db import Error, connections
@@ -13,6 +12,7 @@ from django.db import Error, connections
 from .outage import Outage
 from .running import Outcome, RunningJob, RunningJobs
 from .settling import Settled, Settler
+from .write_turn import WriteTurn
 
 if TYPE_CHECKING:
     from ..managers import JobManager
@@ -44,7 +44,7 @@ class Gatherer:
         settler: Settler,
         running: RunningJobs,
         *,
-        write_turn: AbstractContextManager[object],
+        write_turn: WriteTurn,
         outage: Outage,
         on_ends: Callable[[list[RunningJob]], None],
         on_settled: Callable[[], None],

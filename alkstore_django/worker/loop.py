@@ -8,14 +8,11 @@ token post to its mailbox; ``SimpleQueue.put`` is safe in signal handlers.
 from __future__ import annotations
 
 import contextlib
-import math
+import logging
 import queue
-import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from django.db import Error
@@ -26,21 +23,25 @@ from ..core.stop import StopToken
 from ..engines.base import Subscription
 from ..handlers import Handler
 from ..signals import announce, is_heard, job_claimed
-from .claiming import Claimer
 from .event_loop import LoopPool
+from .filling import Filler
 from .gathering import Gatherer
 from .options import WorkerOptions, new_worker_id
 from .outage import Outage
 from .pool import HandlerPool
 from .renewal import Renewer
-from .running import Outcome, RunningJob, RunningJobs
+from .running import RunningJob, RunningJobs, timed_out
 from .settling import Settler
 from .slots import Slots
 from .tally import Tally
+from .write_turn import WriteTurn
 
 if TYPE_CHECKING:
     from ..managers import JobManager
 
+logger = logging.getLogger("alkstore_django.worker")
+
+GIVE_BACK_WAIT_S = 5.0
 UNSETTLED_AT_MOST = 1_000
 """With so many ended jobs not settled yet, the worker claims no more."""
 
@@ -76,18 +77,10 @@ class Worker:
         self._stop = stop or StopToken()
         self._stop_now = stop_now or StopToken()
         self._after_turn = after_turn
-        self._order = list(handlers)
-        self._claimers = {
-            handler.queue.name: Claimer(jobs, handler.queue.name, self.worker_id)
-            for handler in handlers
-        }
         self._mailbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._running = RunningJobs()
         self._outage = Outage(type(self), jobs.db)
-        one_writer = not jobs.engine.supports_parallel_writers
-        self._write_turn: AbstractContextManager[object] = (
-            threading.Lock() if one_writer else contextlib.nullcontext()
-        )
+        self._write_turn = WriteTurn(one_writer=not jobs.engine.supports_parallel_writers)
         self._settler = Settler(jobs, self.tally)
         self._renewer = Renewer(
             jobs,
@@ -110,7 +103,7 @@ class Worker:
         self._pool = HandlerPool(
             jobs,
             options.threads,
-            write_turn=self._write_turn if one_writer else None,
+            write_turn=self._write_turn,
             before_atomic=self._renewer.renew_stale,
             on_start=self._ring,
             on_end=self._gatherer.finish,
@@ -124,17 +117,23 @@ class Worker:
         )
         sizes = {False: options.threads, True: options.async_jobs}
         self._slots = Slots(handlers, sizes, options.limits)
-        self._dry: set[str] = set()  # queues that had nothing when last asked
+        self._handlers = tuple(handlers)
+        self._filler = Filler(
+            jobs,
+            handlers,
+            self._slots,
+            worker_id=self.worker_id,
+            poll_interval_s=options.poll_interval_s or jobs.engine.settings.poll_interval_s,
+            write_turn=self._write_turn,
+            hand_over=self._hand_over,
+        )
         self._posted_wakes: set[str | None] = set()
-        interval = options.poll_interval_s or jobs.engine.settings.poll_interval_s
-        self._poll_interval_s = interval
-        self._next_poll = 0.0
         self._grace_ends_at: float | None = None
 
     @property
     def poll_interval_s(self) -> float:
         """How often the worker looks for jobs whatever the wake says."""
-        return self._poll_interval_s
+        return self._filler.poll_interval_s
 
     # -- the loop -------------------------------------------------------------------------
 
@@ -155,7 +154,7 @@ class Worker:
         Never sleeps.
         """
         self._end_overdue()
-        self._look_again_if_due()
+        self._filler.look_at_clock()
         if self._stop.stopped:
             return self._stopping_pause()
         self._fill()
@@ -190,53 +189,21 @@ class Worker:
                 self._slots.release(ended)
             case ("wake", woken):
                 self._posted_wakes.discard(woken)  # first: a wake from now on posts anew
-                self._dry.discard(woken) if woken is not None else self._dry.clear()
+                self._filler.wake(woken)
             case BaseException() as death:
                 raise death  # a side thread met a bug: stop loudly
 
     # -- claiming -------------------------------------------------------------------------
 
     def _fill(self) -> int:
-        """Claim what can start at once, the queues taking turns; return how many jobs."""
         if self._gatherer.backlog >= UNSETTLED_AT_MOST:
             return 0
-        return self._fill_kind(on_event_loop=False) + self._fill_kind(on_event_loop=True)
-
-    def _fill_kind(self, *, on_event_loop: bool) -> int:
-        claimed = 0
-        hungry = [
-            handler
-            for handler in self._order
-            if handler.on_event_loop is on_event_loop and handler.queue.name not in self._dry
-        ]
-        while hungry:
-            share = math.ceil(self._slots.free_of_kind(on_event_loop) / len(hungry))
-            for handler in tuple(hungry):
-                n = min(share, self._slots.free(handler.queue.name))
-                got = self._claim(handler, n) if n > 0 else 0
-                claimed += got
-                if got < n or n <= 0:
-                    hungry.remove(handler)
-        return claimed
-
-    def _claim(self, handler: Handler, n: int) -> int:
-        asked_at = time.monotonic()
-        name = handler.queue.name
-        with self._write_turn:
-            rows = self._claimers[name].claim(n)
-        if rows:
-            self._hand_over(rows, handler, asked_at)
-            self._order.remove(handler)  # whoever was served waits at the end of the line
-            self._order.append(handler)
-        if len(rows) < n:
-            self._dry.add(name)
-        return len(rows)
+        return self._filler.fill()
 
     def _hand_over(self, rows: list[JobRow], handler: Handler, asked_at: float) -> None:
         codec = handler.queue.codec
         batch = [RunningJob(row, Job(row, codec), handler, asked_at) for row in rows]
         self._running.add(batch)
-        self._slots.take(handler.queue.name, len(batch))
         if handler.heartbeat:
             self._renewer.expect(batch)
         if is_heard(job_claimed):
@@ -245,33 +212,16 @@ class Worker:
         pool = self._loop_pool if handler.on_event_loop else self._pool
         pool.submit(batch)
 
-    def _look_again_if_due(self) -> None:
-        """By the clock, whatever wakes have come, every queue is asked again (CONTRACT 6.1)."""
-        now = time.monotonic()
-        if now >= self._next_poll:
-            self._next_poll = now + self._poll_interval_s * random.uniform(0.9, 1.0)
-            self._expect_anything()
-        for name, claimer in self._claimers.items():
-            if now >= claimer.look_at:
-                self._dry.discard(name)
-
-    def _expect_anything(self) -> None:
-        self._dry.clear()
-        for claimer in self._claimers.values():
-            claimer.expect_anything()
-
     def _is_drained(self) -> bool:
         """Ask every queue once more when nothing runs; an answer of nothing ends the drain."""
-        if self._running or not self._gatherer.idle:
+        if self._running or not self._gatherer.idle or not self._filler.has_room:
             return False
-        if any(self._slots.free(handler.queue.name) < 1 for handler in self._order):
-            return False  # without a free thread nobody can say that nothing is ready
-        self._expect_anything()
-        return self._fill() == 0
+        self._filler.expect_anything()
+        return self._fill() == 0 and not self._filler.is_waiting
 
     def _pause(self) -> float:
         """Return the seconds until something is due by the clock."""
-        due = [self._next_poll, *(claimer.look_at for claimer in self._claimers.values())]
+        due = [self._filler.due_at]
         due += [end for job in self._limited() if (end := job.times_out_at) is not None]
         return max(min(due) - time.monotonic(), 0.001)
 
@@ -279,7 +229,7 @@ class Worker:
 
     def _limited(self) -> list[RunningJob]:
         """Return the running jobs whose handlers have a time limit."""
-        if all(handler.timeout_s is None for handler in self._order):
+        if all(handler.timeout_s is None for handler in self._handlers):
             return []
         return [job for job in self._running.snapshot() if job.handler.timeout_s is not None]
 
@@ -287,11 +237,9 @@ class Worker:
         """End the claims of handlers whose time is over; their late results are dropped."""
         now = time.monotonic()
         for running in self._limited():
-            end = running.times_out_at
-            if end is not None and now >= end and self._running.take(running):
+            if not running.ended and running.is_overdue(now) and self._running.take(running):
                 running.job._mark_lost()
-                text = f"timed out after {round(running.handler.timeout_s or 0, 3):g} s"
-                self._gatherer.end_overdue(running, Outcome("retry", error=text))
+                self._gatherer.end_overdue(running, timed_out(running))
                 self._loop_pool.cancel(running)
 
     # -- stopping -------------------------------------------------------------------------
@@ -303,15 +251,20 @@ class Worker:
         if not self._stop_is_overdue():
             assert self._grace_ends_at is not None
             return max(min(self._pause(), self._grace_ends_at - time.monotonic()), 0.001)
-        self._settler_gives_back()
+        self._give_back()
         return None
 
-    def _settler_gives_back(self) -> None:
+    def _give_back(self) -> None:
+        """Give back what runs; what cannot be, since a handler has the turn to write, lapses."""
         abandoned = [job for job in self._running.snapshot() if self._running.take(job)]
         for running in abandoned:
             running.job._mark_lost()
-        with self._write_turn:
-            self._settler.give_back(abandoned)
+        with self._write_turn.within(GIVE_BACK_WAIT_S) as is_ours:
+            if is_ours:
+                self._settler.give_back(abandoned)
+            else:
+                text = "Jobs not given back, they lapse: an atomic handler holds the database: n=%s"
+                logger.warning(text, len(abandoned))
 
     def _outage_pause(self, error: Error) -> float | None:
         pause = self._outage.note("claim", error)
@@ -334,7 +287,7 @@ class Worker:
         self._stop_now.on_stop(self._ring)
         self._renewer.start()
         self._gatherer.start()
-        names = [handler.queue.name for handler in self._order]
+        names = [handler.queue.name for handler in self._handlers]
         engine = self._jobs.engine
         return engine.subscribe(names, on_wake=self._post_wake, must_connect=False)
 

@@ -6,12 +6,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from .execution import execute
 from .running import Outcome, RunningJob
 from .sessions import HandlerSession
+from .write_turn import WriteTurn
 
 if TYPE_CHECKING:
     from ..managers import JobManager
@@ -28,7 +28,7 @@ class HandlerPool:
 
     Args:
         size: how many jobs run at once at most.
-        write_turn: held while an atomic handler runs, where the database has one writer.
+        write_turn: held while an atomic handler runs.
         before_atomic: called in that turn, before the handler.
         on_start: called when a handler with a time limit begins.
         on_end: takes each job with its outcome, in the handler's thread.
@@ -40,7 +40,7 @@ class HandlerPool:
         jobs: JobManager,
         size: int,
         *,
-        write_turn: AbstractContextManager[object] | None,
+        write_turn: WriteTurn,
         before_atomic: Callable[[], None],
         on_start: Callable[[], None],
         on_end: Callable[[RunningJob, Outcome], None],
@@ -134,6 +134,7 @@ class HandlerPool:
                 session.prepare(self._epoch)
                 outcome = self._execute(running, session)
                 session.tidy(failed=outcome.verb not in {"ack", "acked"})
+                running.ended = True
                 self._on_end(running, outcome)
                 running = self._take()
         except BaseException as error:
@@ -144,10 +145,9 @@ class HandlerPool:
     def _execute(self, running: RunningJob, session: HandlerSession) -> Outcome:
         """Run the handler; an atomic one in turn, where the database has but one writer.
 
-        They would wait for its lock anyway, but there neither in turn nor without a limit.
-        Each has its worker's claims renewed just before: nobody can while it runs.
+        It has its worker's claims renewed just before: nobody can while it runs.
         """
-        if running.handler.atomic and self._write_turn is not None:
+        if running.handler.atomic and self._write_turn.one_writer:
             with self._write_turn:
                 self._before_atomic()
                 return self._timed(running, session)

@@ -6,12 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from django.db import Error, connections
 
 from .running import RunningJob, RunningJobs
+from .write_turn import WriteTurn
 
 if TYPE_CHECKING:
     from ..managers import JobManager
@@ -37,7 +37,7 @@ class Renewer:
         running: RunningJobs,
         *,
         interval_s: float | None = None,
-        write_turn: AbstractContextManager[object],
+        write_turn: WriteTurn,
         on_lost: Callable[[RunningJob], None],
         on_death: Callable[[BaseException], None],
     ) -> None:

@@ -12,7 +12,7 @@ from ..handlers import Handler
 class RunningJob:
     """A claimed job on its way through the worker. Times are ``time.monotonic()`` seconds."""
 
-    __slots__ = ("acking", "claim", "handler", "job", "renewed_at", "row", "started_at")
+    __slots__ = ("acking", "claim", "ended", "handler", "job", "renewed_at", "row", "started_at")
 
     def __init__(self, row: JobRow, job: Job, handler: Handler, renewed_at: float) -> None:
         self.row = row
@@ -21,6 +21,8 @@ class RunningJob:
         self.claim: Claim = row.claim
         self.renewed_at = renewed_at
         self.started_at: float | None = None
+        self.ended = False
+        """Its handler has returned."""
         self.acking = False
         """Its handler thread is about to ack it: a renewal that finds it gone says nothing."""
 
@@ -34,6 +36,11 @@ class RunningJob:
         """When the handler's time is over, if it is limited and has begun."""
         limit = self.handler.timeout_s
         return None if limit is None or self.started_at is None else self.started_at + limit
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the handler's time is over."""
+        end = self.times_out_at
+        return end is not None and now >= end
 
 
 class RunningJobs:
@@ -82,3 +89,9 @@ class Outcome:
 
 
 ACK = Outcome("ack")
+
+
+def timed_out(running: RunningJob) -> Outcome:
+    """Return what becomes of a claim whose handler took too long (CONTRACT 7.1)."""
+    limit_s = round(running.handler.timeout_s or 0, 3)
+    return Outcome("retry", error=f"timed out after {limit_s:g} s")

@@ -54,7 +54,7 @@ def test_a_stopping_worker_waits_and_does_not_spin(make_queue, new_worker):
     try:
         worker.turn()
         stop.stop()
-        worker._next_poll = 0.0
+        worker._filler._next_poll = 0.0
         assert worker.turn() > 1
     finally:
         done.set()

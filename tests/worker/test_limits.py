@@ -1,0 +1,95 @@
+"""How many handlers of one queue run at once: ``--queue NAME:LIMIT``, issue 3."""
+
+import threading
+from collections import Counter
+
+import pytest
+
+from alkstore_django import InvalidOptions
+from alkstore_django.handlers import Handler
+from alkstore_django.worker.options import WorkerOptions
+from alkstore_django.worker.slots import Slots
+
+WAIT_S = 20
+
+
+class Watched:
+    """A handler that counts how many of its queue run at once."""
+
+    def __init__(self, queue):
+        self.most = self.running = self.done = 0
+        self._lock = threading.Lock()
+        queue.handler(self.handle)
+
+    def handle(self, job):
+        with self._lock:
+            self.running += 1
+            self.most = max(self.most, self.running)
+        threading.Event().wait(0.002)
+        with self._lock:
+            self.running -= 1
+            self.done += 1
+
+
+def test_never_more_than_its_limit(make_queue, work):
+    """Issue 3: a limited queue keeps to its limit; the other one has the rest."""
+    limited, other = make_queue("limited"), make_queue("other")
+    ours, theirs = Watched(limited), Watched(other)
+    limited.enqueue_many([None] * 40)
+    other.enqueue_many([None] * 40)
+    work(limited, other, threads=6, limits={"limited": 2})
+    assert (ours.done, theirs.done) == (40, 40)
+    assert ours.most == 2
+    assert 2 < theirs.most <= 6
+
+
+def test_a_limit_starves_nobody(make_queue, work):
+    """Issue 3: while the limited queue's jobs block, another queue's all run; and it ends."""
+    slow, quick = make_queue("slow"), make_queue("quick")
+    all_done = threading.Event()
+    done = []
+
+    @slow.handler
+    def wait(job):
+        assert all_done.wait(WAIT_S)
+
+    @quick.handler
+    def note(job):
+        done.append(job.id)
+        if len(done) == 30:
+            all_done.set()
+
+    slow.enqueue_many([None] * 5, priority=9)
+    quick.enqueue_many([None] * 30)
+    assert work(slow, quick, threads=2, limits={"slow": 1}).count("acked") == 35
+
+
+def test_a_drain_asks_a_queue_at_its_limit_again(make_queue, work):
+    """7.1 A drain does not take a queue that is at its limit for an empty one."""
+    queue = make_queue()
+    watched = Watched(queue)
+    queue.enqueue_many([None] * 25)
+    work(queue, threads=8, limits={"jobs": 1})
+    assert (watched.done, watched.most) == (25, 1)
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "2", None])
+def test_a_wrong_limit(limit):
+    """2.3 It is refused, and named."""
+    with pytest.raises(InvalidOptions, match="limits\\['jobs'\\]"):
+        WorkerOptions(limits={"jobs": limit})
+
+
+def test_slots(make_queue):
+    """Issue 3: what is free of a queue is what is free of its kind, and of its limit."""
+    names = ("plain", "limited", "woven")
+    handlers = [Handler(make_queue(name), print, on_event_loop=name == "woven") for name in names]
+    slots = Slots(handlers, {False: 4, True: 10}, {"limited": 2})
+    assert [slots.free(name) for name in names] == [4, 2, 10]
+    slots.take("plain", 3)
+    assert [slots.free(name) for name in names] == [1, 1, 10]
+    slots.take("limited", 1)
+    slots.take("woven", 4)
+    assert [slots.free(name) for name in names] == [0, 0, 6]
+    slots.release(Counter(plain=3, woven=4))
+    assert [slots.free(name) for name in names] == [3, 1, 10]
