@@ -3,7 +3,9 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+CHAOS_ENGINE := $(or $(ENGINE),both)
 ENGINE ?= sqlite
+DURATION ?= 600
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_ROOT_USER_ACTION = ignore
@@ -13,7 +15,7 @@ DEMO_STAMP := $(VENV)/.installed-demo
 DEV_STAMP := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test coverage lint format types imports docs wheel bench check clean
+.PHONY: help venv demo test coverage lint format types imports docs wheel bench chaos check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +55,11 @@ wheel: $(DEV_STAMP) ## Build the wheel, and run it in an environment without dev
 
 bench: $(DEV_STAMP) ## Measure both engines beside raw rows
 	@"$(BIN)/python" -m benchmarks
+
+chaos: $(DEV_STAMP) ## Kill, pause and cut off workers, and audit what they did (DURATION=600 seconds, ENGINE=both)
+	@"$(BIN)/python" -m tests.chaos --engine "$(CHAOS_ENGINE)" --duration "$(DURATION)" $(ARGS)
+	@ALKSTORE_TEST_OUTAGE_S=60 ALKSTORE_TEST_CROWD_S=60 "$(BIN)/python" -m pytest -q \
+		tests/concurrency/test_network.py tests/concurrency/test_one_file.py
 
 check: lint types imports test docs wheel ## All checks of one Python, on both engines
 

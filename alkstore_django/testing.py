@@ -17,7 +17,7 @@ from .engines.registry import engine_for
 from .handlers import handlers_on
 from .models import Job as JobMirror
 from .queues import Queue
-from .worker.execution import execute
+from .worker.execution import call, execute
 from .worker.running import RunningJob
 from .worker.sessions import HandlerSession
 from .worker.settling import Settler
@@ -100,16 +100,16 @@ def _in_savepoint(function: Callable[..., Any], using: str) -> Callable[..., Any
     def run(job: Job) -> Any:
         if not connections[using].in_atomic_block:
             return function(job)
-        result, raised = None, None
+        raised = None
         with transaction.atomic(using=using):
             try:
-                result = function(job)
+                call(function, job)
             except DatabaseError:
                 raise
             except BaseException as error:  # no reason to undo anything: raised again outside
                 raised = error
         if raised is not None:
             raise raised
-        return result
+        return None
 
     return run

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +14,8 @@ from asgiref.sync import sync_to_async
 from .execution import execute_async
 from .running import Outcome, RunningJob
 from .sessions import HandlerSession
+
+logger = logging.getLogger("alkstore_django.worker")
 
 JOIN_S = 5.0
 
@@ -44,6 +48,7 @@ class LoopPool:
         self._on_death = on_death
         self._session = HandlerSession()
         self._is_prepared = False
+        self._stopped = False
         self._epoch = 0
         self._tasks: dict[RunningJob, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -67,7 +72,8 @@ class LoopPool:
 
     def stop(self) -> None:
         """Cancel what still runs, and end the thread; a handler that blocks dies with us."""
-        if self._loop is not None and self._thread is not None:
+        self._stopped = True
+        if self._loop is not None and self._thread is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(JOIN_S)
 
@@ -82,12 +88,24 @@ class LoopPool:
         assert self._loop is not None
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
+            while not self._stopped:
+                self._run_until_stopped()
             self._loop.run_until_complete(self._finish())
         except BaseException as error:
             self._on_death(error)
         finally:
             self._loop.close()
+
+    def _run_until_stopped(self) -> None:
+        """Run; an exit that a handler's own task raises ends that task, and not the loop.
+
+        Whoever awaits the task gets it, too.
+        """
+        assert self._loop is not None
+        try:
+            self._loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as error:
+            logger.warning("An exit raised by a handler's task was ignored: %r", error)
 
     async def _finish(self) -> None:
         for task in self._tasks.values():
@@ -99,7 +117,15 @@ class LoopPool:
     def _begin(self, batch: list[RunningJob]) -> None:
         assert self._loop is not None
         for running in batch:
-            self._tasks[running] = self._loop.create_task(self._run(running))
+            task = self._tasks[running] = self._loop.create_task(self._run(running))
+            task.add_done_callback(functools.partial(self._note_end, running))
+
+    def _note_end(self, running: RunningJob, task: asyncio.Task[None]) -> None:
+        """Give the place free, also of a task that was cancelled before it began."""
+        del self._tasks[running]
+        if not running.ended:
+            running.ended = True
+            self._on_end(running, Outcome("retry", error="cancelled"))
 
     def _cancel(self, running: RunningJob) -> None:
         if (task := self._tasks.get(running)) is not None:
@@ -114,14 +140,12 @@ class LoopPool:
             if running.handler.timeout_s is not None:
                 self._on_start()
             outcome = await execute_async(running)
-            if self._session.used:
+            if self._session.is_in_use:
                 failed = outcome.verb != "ack"
                 await asyncio.shield(sync_to_async(self._session.tidy)(failed=failed))
             running.ended = True
             self._on_end(running, outcome)
-        except asyncio.CancelledError:  # between the handler's end and ours
-            self._on_end(running, Outcome("retry", error="cancelled"))
+        except asyncio.CancelledError:
+            raise  # between the handler's end and ours
         except BaseException as error:
             self._on_death(error)
-        finally:
-            del self._tasks[running]

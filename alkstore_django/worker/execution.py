@@ -14,7 +14,9 @@ from django.db.transaction import TransactionManagementError
 
 from ..core.errortext import describe_exception
 from ..core.instants import length_us
+from ..core.records import Job
 from ..exceptions import FailJob, RetryJob
+from ..handlers import HandlerFunction
 from .running import ACK, Outcome, RunningJob, timed_out
 from .sessions import HandlerSession
 
@@ -108,10 +110,15 @@ def _run_atomic(running: RunningJob, session: HandlerSession, jobs: JobManager) 
 
 
 def _call(running: RunningJob) -> None:
-    result = running.handler.function(running.job)
+    call(running.handler.function, running.job)
+    _check_time(running)
+
+
+def call(function: HandlerFunction, job: Job) -> None:
+    """Call a handler's function in this thread; a coroutine is run to its end."""
+    result = function(job)
     if result is not None and inspect.isawaitable(result):
         async_to_sync(_awaited)(result)
-    _check_time(running)
 
 
 def _check_time(running: RunningJob) -> None:

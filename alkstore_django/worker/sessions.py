@@ -28,12 +28,18 @@ class HandlerSession:
     """The connections of one handler thread."""
 
     def __init__(self) -> None:
-        self.used = False
-        """Whether a statement was sent since the last ``tidy``."""
         self._changed: set[str] = set()
         self._abort_alias: str | None = None
         self._epoch = 0
         self._watched: list[BaseDatabaseWrapper] = []
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether there is anything to tidy; may be asked in another thread."""
+        return any(
+            connection.connection is not None or connection.in_atomic_block
+            for connection in self._watched
+        )
 
     def is_stale(self, epoch: int) -> bool:
         """Return whether ``prepare`` has anything to do."""
@@ -88,7 +94,6 @@ class HandlerSession:
             elif connection.errors_occurred:
                 connection.close_if_unusable_or_obsolete()
         self._changed.clear()
-        self.used = False
 
     def close(self) -> None:
         """Close every connection of this thread."""
@@ -100,7 +105,6 @@ class HandlerSession:
         self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any
     ) -> Any:
         connection: BaseDatabaseWrapper = context["connection"]
-        self.used = True
         if _CHANGES_SESSION.match(sql if isinstance(sql, str) else str(sql)):
             self._changed.add(connection.alias)
         try:

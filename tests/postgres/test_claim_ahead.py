@@ -1,14 +1,13 @@
 """The worker's own claim on PostgreSQL against the model, and what it costs: 3.3, issue 3."""
 
 import itertools
-import json
 import re
 
-import psycopg
 import pytest
 from django.db import connections, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psycopg import sql
 
 from alkstore_django.core.frontier import Frontier
 from alkstore_django.engines.registry import engine_for
@@ -98,7 +97,9 @@ def store(connection, rows):
             row.store(connection)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     earlier=st.lists(kept_rows, max_size=12),
     later=st.lists(kept_rows, max_size=25),
@@ -146,9 +147,7 @@ def test_exactly_n_are_claimed_and_marked(alias, jobs):
     for stage in stages(alias):
         for n in (1, N, BATCH):
             with worst_plans(alias):
-                taken = jobs.claim_ahead(
-                    "jobs", worker_id="w", n=n, segments=frontier.segments()
-                )
+                taken = jobs.claim_ahead("jobs", worker_id="w", n=n, segments=frontier.segments())
             frontier.note(taken, full=len(taken) == n)
             total += n
             assert len(taken) == n, stage
@@ -173,19 +172,19 @@ def test_a_claim_ahead_writes_what_a_claim_writes(alias, clock, jobs, make_queue
 
 
 def values(frontier, n=N):
-    columns = zip(*frontier.segments(), strict=True)
-    lows, highs, run_ats, ids = (list(column) for column in columns)
+    columns = map(array, zip(*frontier.segments(), strict=True))
     return {
-        "queue": "jobs", "worker_id": "w", "n": n, "token": 1,
-        "lows": lows, "highs": highs, "run_ats": run_ats, "ids": ids,
+        "now_us": None, "queue": "jobs", "worker_id": "w", "n": n, "token": 1,
+        **dict(zip(("lows", "highs", "run_ats", "ids"), columns, strict=True)),
     }  # fmt: skip
 
 
+def array(numbers):
+    return f"{{{','.join(map(str, numbers))}}}"
+
+
 def claim_ahead_plan(alias, frontier):
-    given = values(frontier)
-    for name in ("lows", "highs", "run_ats", "ids"):
-        given[name] = "{%s}" % ",".join(map(str, given[name]))
-    return explained(alias, "CLAIM_AHEAD", **given)
+    return explained(alias, "CLAIM_AHEAD", **values(frontier))
 
 
 def generic_plan(alias, frontier):
@@ -198,20 +197,15 @@ def generic_plan(alias, frontier):
         return f"${names.index(match[1]) + 1}"
 
     statement = re.sub(r"%\((\w+)\)s", place, engine_for(alias).sql.CLAIM_AHEAD)
-    given = {"now_us": None, **values(frontier)}
+    execute = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE ahead ({})").format(
+        sql.SQL(", ").join(sql.Literal(values(frontier)[name]) for name in names)
+    )
     with direct_connection() as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan")
         connection.execute("PREPARE ahead AS " + statement.replace("%%", "%"))
         with connection.transaction(force_rollback=True):
-            execute = psycopg.sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE ahead ({})")
-            literals = psycopg.sql.SQL(", ").join(
-                psycopg.sql.SQL("NULL" if given[name] is None else "'{%s}'" % ",".join(map(str, given[name])))
-                if isinstance(given[name], list) or given[name] is None
-                else psycopg.sql.Literal(given[name])
-                for name in names
-            )
-            [[plan]] = connection.execute(execute.format(literals)).fetchall()
-    return (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
+            [[plan]] = connection.execute(execute).fetchall()
+    return plan[0]["Plan"]
 
 
 def claim_and_delete(jobs, frontier, count):
@@ -243,8 +237,7 @@ def test_flat_under_a_held_snapshot(alias, jobs):
                 plan = plan_of(alias, frontier)
                 assert plan["Actual Rows"] == N, stage
                 assert_by_index(plan)
-                used = {index for index in indexes(plan)}
-                assert used <= {"job_claim", "job_pk"}, (stage, plan_of.__name__)
+                assert set(indexes(plan)) <= {"job_claim", "job_pk"}, (stage, plan_of.__name__)
                 assert buffers(plan) <= 1.5 * before, (stage, plan_of.__name__)
         exact = buffers(explained(alias, "CLAIM", queue="jobs", worker_id="w", n=N, token=1))
         assert exact > 3 * fresh_exact

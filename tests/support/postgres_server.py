@@ -55,9 +55,10 @@ class PostgresServer:
         if (self.data / "postmaster.pid").exists():
             self._pg_ctl("stop", f"--mode={mode}", "--wait")
 
-    def start_again(self) -> None:
-        """Start the server after ``stop``."""
-        options = " ".join(f"-c {name}='{value}'" for name, value in OPTIONS.items())
+    def start_again(self, **more: str) -> None:
+        """Start the server after ``stop``, until the next stop with more options."""
+        given = {**OPTIONS, **more}
+        options = " ".join(f"-c {name}='{value}'" for name, value in given.items())
         self._pg_ctl("start", "--wait", "--log=server.log", f"--options=-k .. {options}")
 
     def create(self) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -156,11 +156,18 @@ class Child:
 
 @contextmanager
 def started_python(
-    code_or_args: str | Sequence[str], *, env: Mapping[str, str] | None = None
+    code_or_args: str | Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    within: Callable[..., list[str]] | None = None,
 ) -> Iterator[Child]:
-    """Start a process like ``run_python``'s; whatever happens, it does not outlive the block."""
+    """Start a process like ``run_python``'s; whatever happens, it does not outlive the block.
+
+    ``within`` turns its command into one that runs it elsewhere.
+    """
+    command = _command(code_or_args)
     popen = subprocess.Popen(
-        _command(code_or_args),
+        within(*command) if within else command,
         env=child_environ(env),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -7,9 +7,11 @@ conformance test never asks which one it has.
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
+from unittest import mock
 
 from django.db import connections
 
+from alkstore_django.engines.registry import engine_for
 from tests.support.rows import TABLES
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -49,6 +51,35 @@ def held_elsewhere(alias: str, job_id: int) -> AbstractContextManager[None]:
     session can hold.
     """
     return _by_engine(alias, postgresql=_postgres_holds, sqlite=_sqlite_holds)(alias, job_id)
+
+
+@contextmanager
+def without_fence(alias: str) -> Iterator[None]:
+    """Within the block, no statement of this process asks whose claim it is that it acts on."""
+    statements = engine_for(alias).sql
+    changed = {name: _unfenced(text) for name, text in vars(statements).items() if _is_fenced(text)}
+    assert len(changed) >= 7, f"not the statements that the fence was in: {sorted(changed)}"
+    with mock.patch.multiple(statements, **changed):
+        yield
+
+
+FENCES = (
+    ("USING (id, claim_token)", "USING (id)"),
+    (" AND claim_token = %(token)s", ""),
+    ("AND job.claim_token = json_extract(given.value, '$[1]')", ""),
+)
+
+
+def _is_fenced(text: str | tuple[str, ...]) -> bool:
+    return _unfenced(text) != text
+
+
+def _unfenced(text: Any) -> Any:
+    if isinstance(text, tuple):
+        return tuple(map(_unfenced, text))
+    for fence, gap in FENCES:
+        text = text.replace(fence, gap)
+    return text
 
 
 def _refusing(alias: str, event: str, table: str) -> AbstractContextManager[None]:

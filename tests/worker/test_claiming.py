@@ -1,5 +1,6 @@
 """When a worker looks at a queue from its start: issue 3, "Flat claims"."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -92,7 +93,7 @@ def test_an_exact_pass_at_least_every_second(claimer, watch, make_queue):
         if claimer.asked.pop() != "ahead":
             exact_at.append(watch.now)
         watch.now += 0.1
-    pauses = [after - before for before, after in zip(exact_at, exact_at[1:])]
+    pauses = [after - before for before, after in pairwise(exact_at)]
     assert pauses
     assert max(pauses) <= EXACT_EVERY_S + 0.1001
 

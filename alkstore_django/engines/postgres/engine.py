@@ -50,14 +50,18 @@ class PostgresEngine(Engine):
     def _direct_cursor(self, connection: BaseDatabaseWrapper) -> psycopg.Cursor[Any]:
         raw: psycopg.Connection = connection.connection
         if getattr(self._hot, "on", False) and raw.prepare_threshold is None:
-            raw.prepare_threshold = PREPARE_AFTER
+            if _is_direct(raw):
+                raw.prepare_threshold = PREPARE_AFTER
+            else:
+                self._hot.on = False
         return psycopg.Cursor(raw)
 
     def _execute(self, cursor: psycopg.Cursor[Any], statement: str, values: dict[str, Any]) -> None:
         """Run a statement, bound by the server; on the hot path parsed and planned only once.
 
         Elsewhere the alias's own ``prepare_threshold`` decides, which for Django means: never.
-        Where a pooler mixes up the sessions all the same, the thread leaves the hot path.
+        Behind a pooler nothing is prepared: it would mix up the sessions, and a statement's name
+        would stand for another one. Should that happen all the same, the hot path is left.
         """
         try:
             cursor.execute(statement, values, binary=True)
@@ -247,6 +251,16 @@ class PostgresEngine(Engine):
         if self.rows(self.sql.IN_RECOVERY)[0][0]:
             return "the server is a standby in recovery; a worker needs the primary"
         return None
+
+
+def _is_direct(raw: psycopg.Connection) -> bool:
+    """Return whether the connection leads to the server itself, and not to a pooler.
+
+    A pooler introduces itself with a process id of its own making.
+    """
+    with psycopg.Cursor(raw) as cursor:
+        [[pid]] = cursor.execute("SELECT pg_backend_pid()").fetchall()
+    return bool(pid == raw.info.backend_pid)
 
 
 def _quoted(identifier: str) -> str:
