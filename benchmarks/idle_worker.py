@@ -25,7 +25,7 @@ class IdleWorker(Benchmark):
     def _measured(self, poll_interval_s: float) -> Values:
         with Child("counting_worker", self.alias, poll_interval_s) as worker:
             pid = worker.read()
-            time.sleep(1)
+            time.sleep(min(1.0, self.sizes.idle_span_s))
             worker.go()
             before, cpu_before = worker.read(), _cpu_s(pid)
             time.sleep(self.sizes.idle_span_s)

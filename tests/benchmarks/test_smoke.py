@@ -16,7 +16,15 @@ NAMES = {
     "enqueue_in_atomic": "jobs/s",
     "enqueue_to_bare_insert": "jobs/s",
     "enqueue_many": "jobs/s",
+    "commit_rate": "jobs/s",
     "drain": "jobs/s",
+    "drain_2_processes": "jobs/s",
+    "drain_deep_backlog": "jobs/s",
+    "drain_behind_delayed": "jobs/s",
+    "drain_held_snapshot": "jobs/s",
+    "worker_memory": "MB",
+    "idle_cpu": "%",
+    "idle_statements": "/min",
     "wake_latency_p50": "ms",
     "wake_latency_p99": "ms",
 }
@@ -28,7 +36,7 @@ def test_quick_run_measures_every_benchmark_on_both_engines(tmp_path: Path) -> N
     output = tmp_path / "latest.json"
     hidden = {"DJANGO_SETTINGS_MODULE", "DATABASE_URL"}
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "--quick", "--runs", "2", "--output", str(output)],
+        [sys.executable, "-m", "benchmarks", "--quick", "--runs", "1", "--output", str(output)],
         cwd=ROOT,
         env={name: value for name, value in os.environ.items() if name not in hidden},
         capture_output=True,
@@ -43,8 +51,9 @@ def test_quick_run_measures_every_benchmark_on_both_engines(tmp_path: Path) -> N
     for result in results:
         assert list(result) == ["name", "engine", "value", "unit", "raw", "ratio", "runs"]
         assert result["unit"] == NAMES[result["name"]]
-        assert min(result["value"], result["raw"]) > 0 and result["ratio"] >= 0
-        assert result["runs"] == 2
+        least = -1 if result["name"].startswith("idle_") else 0  # nothing to do may cost nothing
+        assert min(result["value"], result["raw"]) > least and result["ratio"] >= 0
+        assert result["runs"] == 1
         assert result["name"] in done.stdout
 
 

@@ -35,7 +35,7 @@ def declare(alias):
     @declared[ATOMIC].handler(atomic=True)
     def enter(job):
         take_a_moment()
-        time.sleep(job.payload if many_writers else 0)
+        time.sleep(job.payload)
         books.enter(job.id, job.attempts)
         if random.random() < 0.2:
             take_a_moment()

@@ -61,6 +61,8 @@ queue.enqueue(None)
 FORK = """
 import os, time
 from alkstore_django import Queue
+from alkstore_django.engines.postgres import notify
+notify.WINDOW_S = 0.3  # long enough for the child to connect within it
 queue = Queue("forked", using="postgres")
 queue.enqueue("parent")
 queue.enqueue("parent")
@@ -69,12 +71,12 @@ if child == 0:
     from django.db import connections
     connections["postgres"].connection = None  # the socket is the parent's
     queue.enqueue("child")
-    time.sleep(0.3)
+    time.sleep(0.6)
     queue.enqueue("child, later")
     connections["postgres"].close()
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
-time.sleep(0.1)
+time.sleep(0.4)
 queue.enqueue("parent, later")
 """
 
