@@ -72,9 +72,8 @@ class LoopPool:
 
     def stop(self) -> None:
         """Cancel what still runs, and end the thread; a handler that blocks dies with us."""
-        self._stopped = True
         if self._loop is not None and self._thread is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._halt)
             self._thread.join(JOIN_S)
 
     # -- in the loop's thread -------------------------------------------------------------
@@ -95,6 +94,11 @@ class LoopPool:
             self._on_death(error)
         finally:
             self._loop.close()
+
+    def _halt(self) -> None:
+        assert self._loop is not None
+        self._stopped = True
+        self._loop.stop()
 
     def _run_until_stopped(self) -> None:
         """Run; an exit that a handler's own task raises ends that task, and not the loop.

@@ -256,6 +256,7 @@ class Worker:
 
     def _give_back(self) -> None:
         """Give back what runs; what cannot be, since a handler has the turn to write, lapses."""
+        self._gatherer.stop()  # what has ended is settled first
         abandoned = [job for job in self._running.snapshot() if self._running.take(job)]
         for running in abandoned:
             running.job._mark_lost()

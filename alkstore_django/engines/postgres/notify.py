@@ -75,6 +75,8 @@ class Notifier:
                     self._send(queue)
         except Exception:  # whatever forbids it here, a wake is but a hint
             logger.exception("NOTIFY failed, waiters re-poll")
+            with self._changed:
+                self._thread = None  # the next window has another
         finally:
             self._close()
 

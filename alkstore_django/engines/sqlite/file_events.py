@@ -38,8 +38,9 @@ class FileEvents:
         if self._descriptor is None:
             time.sleep(timeout)
             return False
-        ready, _, _ = select.select([self._descriptor], [], [], timeout)
-        return bool(ready) and self._is_ours(os.read(self._descriptor, 65536))
+        poll = select.poll()  # select knows no descriptor beyond 1023
+        poll.register(self._descriptor, select.POLLIN)
+        return bool(poll.poll(timeout * 1000)) and self._is_ours(os.read(self._descriptor, 65536))
 
     def close(self) -> None:
         """Give the descriptor back."""

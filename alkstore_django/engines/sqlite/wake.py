@@ -158,7 +158,11 @@ class _Reader:
             _uri(file), uri=True, isolation_level=None, check_same_thread=False
         )
         self._events = FileEvents(file)
-        self._version = self._read()
+        try:
+            self._version = self._read()
+        except sqlite3.Error:
+            self.close()
+            raise
 
     def watch(self, ring: Callable[[], None], finish: threading.Event) -> None:
         """Ring at each change until ``finish``, or until the file is another one.
