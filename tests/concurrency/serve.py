@@ -73,25 +73,10 @@ OPTIONS = {
 }
 
 
-def take_the_fence_out():
-    """Let atomic handlers commit whatever their ack says: what the ledger must notice."""
-    from alkstore_django.managers import JobManager
-
-    ack = JobManager.ack
-
-    def ack_anyhow(self, claims):
-        ack(self, claims)
-        return {claim.job_id for claim in claims}
-
-    JobManager.ack = ack_anyhow
-
-
 def main():
     alias, *arguments = sys.argv[1:]
     django.setup()
     declare(alias)
-    if os.environ.get("WITHOUT_FENCE"):
-        take_the_fence_out()
     from django.core.management import execute_from_command_line
 
     command = ["serve", "alkstore_worker", "--database", alias, *arguments]

@@ -190,8 +190,8 @@ def test_settings_that_are_shown(block: Block) -> None:
 
 def test_check_ids() -> None:
     """The ids of the system checks are those in the code."""
-    source = (PACKAGE / "checks.py").read_text(encoding="utf-8")
-    ids = set(re.findall(r'id="(alkstore\.[EW]\d{3})"', source))
+    sources = [path.read_text(encoding="utf-8") for path in PACKAGE.rglob("checks.py")]
+    ids = set(re.findall(r'id="(alkstore\.[EW]\d{3})"', "\n".join(sources)))
     assert ids
     assert first_column("reference/checks.md") == sorted(ids)
 

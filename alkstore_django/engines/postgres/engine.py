@@ -66,10 +66,12 @@ class PostgresEngine(Engine):
         try:
             cursor.execute(statement, values, binary=True)
         except psycopg.Error as error:
-            if error.sqlstate not in _LOST_PREPARED or self.connection.in_atomic_block:
+            if error.sqlstate not in _LOST_PREPARED:
                 raise
             self._hot.on = False
             cursor.connection.prepare_threshold = None
+            if self.connection.in_atomic_block:
+                raise  # the transaction is spoilt; the next one will not meet it
             cursor.execute(statement, values, binary=True)
 
     # -- tables ---------------------------------------------------------------------------
