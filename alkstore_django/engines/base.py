@@ -322,7 +322,7 @@ class Engine(ABC):
         """
         connection = self.connection
         values["now_us"] = self.frozen_now_us
-        if connection.execute_wrappers or connection.queries_logged or "cursor" in vars(connection):
+        if _is_watched(connection):
             with connection.cursor() as cursor:
                 cursor.execute(statement, values)
                 yield cursor
@@ -356,6 +356,12 @@ class Engine(ABC):
         """Run several statements as one: a transaction, or a savepoint of the caller's."""
         with transaction.atomic(using=self.using):
             yield
+
+
+def _is_watched(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether somebody wraps or logs statements, or has put another ``cursor`` in place."""
+    own_cursor = getattr(connection.cursor, "__func__", None) is type(connection).cursor
+    return bool(connection.execute_wrappers or connection.queries_logged or not own_cursor)
 
 
 def claimed_rows(
