@@ -4,6 +4,7 @@ Each is measured beside the package's own drain without that: the ratio is what 
 """
 
 import contextlib
+from abc import abstractmethod
 
 from django.db import connections
 
@@ -35,19 +36,23 @@ def fill(alias: str, count: int, *, priority: int, delay_s: int) -> None:
         )
 
 
-class _DrainAgain(Drain):
-    """A drain of the same number of jobs under other conditions."""
+class _ManyThreads(Drain):
+    """A drain by the largest number of threads that the plain one tries."""
 
     def prepare(self) -> str:
         self._threads = max(self.sizes.threads)
         return f"{self.name} with {self._threads} threads"
 
+
+class _DrainAgain(_ManyThreads):
+    """A drain of the same number of jobs under other conditions."""
+
     def round(self) -> tuple[Values, Values]:
         return [self.under_conditions()], [self._package(self.sizes.drained, self._threads)]
 
+    @abstractmethod
     def under_conditions(self) -> float:
         """Return the rate of the drain under the benchmark's conditions."""
-        raise NotImplementedError
 
     def rate_of(self, n: int) -> float:
         """Return the rate at which one worker does the first ``n`` jobs."""
@@ -114,7 +119,7 @@ class DrainBehindDelayed(_DrainAgain):
         return self.rate_of(self.sizes.drained)
 
 
-class DrainUnderSnapshot(_DrainAgain):
+class DrainUnderSnapshot(_ManyThreads):
     """Many jobs while another session keeps an old snapshot: its end, beside its beginning.
 
     Also how much memory the worker has at the end, beside after a short drain.

@@ -1,7 +1,8 @@
 """From the commit to the start of the handler, in a worker that has nothing else to do.
 
 Raw is the wake alone, from a commit to the moment when another process has noticed it: LISTEN
-and NOTIFY on PostgreSQL, ``data_version`` read as often as the package does on SQLite.
+and NOTIFY on PostgreSQL; on SQLite ``data_version``, read as often as the package does where no
+kernel tells it of writes.
 """
 
 import contextlib

@@ -28,7 +28,6 @@ class LoopPool:
     looked after like those of a handler thread.
 
     Args:
-        size: how many jobs run at once at most.
         on_start: called when a handler with a time limit begins.
         on_end: takes each job with its outcome, in the loop's thread.
         on_death: takes the error that ended the thread: a bug of ours.
@@ -36,18 +35,15 @@ class LoopPool:
 
     def __init__(
         self,
-        size: int,
         *,
         on_start: Callable[[], None],
         on_end: Callable[[RunningJob, Outcome], None],
         on_death: Callable[[BaseException], None],
     ) -> None:
-        self.size = size
         self._on_start = on_start
         self._on_end = on_end
         self._on_death = on_death
         self._session = HandlerSession()
-        self._is_prepared = False
         self._stopped = False
         self._epoch = 0
         self._tasks: dict[RunningJob, asyncio.Task[None]] = {}
@@ -55,7 +51,7 @@ class LoopPool:
         self._thread: threading.Thread | None = None
 
     def submit(self, batch: Sequence[RunningJob]) -> None:
-        """Start jobs, no more in all than ``size``."""
+        """Start jobs; the caller sees to their number."""
         if self._loop is None:
             self._start()
         assert self._loop is not None
@@ -115,8 +111,7 @@ class LoopPool:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        if self._is_prepared:
-            await sync_to_async(self._session.close)()
+        await sync_to_async(self._session.close)()
 
     def _begin(self, batch: list[RunningJob]) -> None:
         assert self._loop is not None
@@ -138,7 +133,6 @@ class LoopPool:
     async def _run(self, running: RunningJob) -> None:
         try:
             if self._session.is_stale(self._epoch):
-                self._is_prepared = True
                 await sync_to_async(self._session.prepare)(self._epoch)
             running.started_at = time.monotonic()
             if running.handler.timeout_s is not None:

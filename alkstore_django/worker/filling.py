@@ -45,7 +45,7 @@ class Filler:
         write_turn: WriteTurn,
         hand_over: Callable[[list[JobRow], Handler, float], None],
     ) -> None:
-        self.poll_interval_s = poll_interval_s
+        self._poll_interval_s = poll_interval_s
         self._slots = slots
         self._write_turn = write_turn
         self._hand_over = hand_over
@@ -81,7 +81,7 @@ class Filler:
         """By the clock, whatever wakes have come, every queue is asked again (CONTRACT 6.1)."""
         now = time.monotonic()
         if now >= self._next_poll:
-            self._next_poll = now + self.poll_interval_s * random.uniform(0.9, 1.0)
+            self._next_poll = now + self._poll_interval_s * random.uniform(0.9, 1.0)
             self.expect_anything()
         for name, claimer in self._claimers.items():
             if now >= claimer.look_at:

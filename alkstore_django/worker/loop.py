@@ -110,7 +110,6 @@ class Worker:
             on_death=self._mailbox.put,
         )
         self._loop_pool = LoopPool(
-            options.async_jobs,
             on_start=self._ring,
             on_end=self._gatherer.finish,
             on_death=self._mailbox.put,
@@ -123,17 +122,12 @@ class Worker:
             handlers,
             self._slots,
             worker_id=self.worker_id,
-            poll_interval_s=options.poll_interval_s or jobs.engine.settings.poll_interval_s,
+            poll_interval_s=options.resolved_poll_interval_s(jobs.engine.settings),
             write_turn=self._write_turn,
             hand_over=self._hand_over,
         )
         self._posted_wakes: set[str | None] = set()
         self._grace_ends_at: float | None = None
-
-    @property
-    def poll_interval_s(self) -> float:
-        """How often the worker looks for jobs whatever the wake says."""
-        return self._filler.poll_interval_s
 
     # -- the loop -------------------------------------------------------------------------
 

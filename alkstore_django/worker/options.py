@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..conf import StoreSettings
 from ..exceptions import InvalidOptions
 
 
@@ -48,6 +49,10 @@ class WorkerOptions:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InvalidOptions(name, "must be above 0", value)
+
+    def resolved_poll_interval_s(self, settings: StoreSettings) -> float:
+        """Return how often to look for jobs, by these options or else by the store's settings."""
+        return self.poll_interval_s or settings.poll_interval_s
 
 
 def _check_count(name: str, value: object) -> None:

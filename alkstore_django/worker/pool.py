@@ -46,7 +46,7 @@ class HandlerPool:
         on_end: Callable[[RunningJob, Outcome], None],
         on_death: Callable[[BaseException], None],
     ) -> None:
-        self.size = size
+        self._size = size
         self._jobs = jobs
         self._write_turn = write_turn
         self._before_atomic = before_atomic
@@ -119,7 +119,7 @@ class HandlerPool:
         if self._idle:
             self._waking = True
             self._changed.notify()
-        elif len(self._threads) < self.size:
+        elif len(self._threads) < self._size:
             self._waking = True
             name = f"alkstore-handler-{len(self._threads) + 1}"
             thread = threading.Thread(target=self._run, name=name, daemon=True)

@@ -32,7 +32,7 @@ def listen() -> None:
 
 
 def watch() -> None:
-    """Read ``data_version`` as often as the package's watcher does."""
+    """Read ``data_version`` as often as the package's watcher does without inotify."""
     from alkstore_django.engines.sqlite.wake import BUSY_POLL_S, BUSY_SPAN_S, IDLE_POLL_S
 
     from ..raw.sqlite import connect, raw_file

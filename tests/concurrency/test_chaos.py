@@ -6,7 +6,7 @@ import pytest
 from django.db import connections
 
 from alkstore_django.engines.registry import engine_for
-from tests.chaos.trial import Trial
+from tests.concurrency.chaos.trial import Trial
 
 SEED = 3
 

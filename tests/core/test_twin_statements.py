@@ -23,7 +23,7 @@ def constants(module: ModuleType) -> dict[str, str]:
 
 # What only one database has any use for, and why.
 ONLY_POSTGRES = {
-    "NOTIFY", "IN_RECOVERY",  # SQLite has neither a server nor a standby,
+    "NOTIFY", "BACKEND_PID", "IN_RECOVERY",  # SQLite has neither server, pooler nor standby,
     "CLAIM_AHEAD",  # no dead entries in its indexes,
     "ACK_FREE",  # and no locks on single rows
 }  # fmt: skip

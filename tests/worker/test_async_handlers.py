@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connections, transaction
+from django.db import transaction
 
 from alkstore_django import FailJob, RetryJob, StopToken
 from alkstore_django.testing import drain
@@ -20,13 +20,15 @@ def test_many_at_a_time(make_queue, work):
     """Issue 3: as many as there are wait for each other, in a worker of one thread."""
     queue = make_queue()
     begun = []
+    all_begun = asyncio.Event()
 
     @queue.handler
     async def handle(job):
         begun.append(threading.current_thread().name)
+        if len(begun) == MANY:
+            all_begun.set()
         async with asyncio.timeout(WAIT_S):
-            while len(begun) < MANY:
-                await asyncio.sleep(0.001)
+            await all_begun.wait()
 
     queue.enqueue_many([None] * MANY)
     assert work(queue, threads=1).count("acked") == MANY
@@ -34,8 +36,9 @@ def test_many_at_a_time(make_queue, work):
 
 
 def test_no_more_than_its_limit(make_queue, work):
-    """Issue 3: async_jobs bounds how many run at once."""
+    """Issue 3: async_jobs bounds how many run at once, and that many do."""
     queue = make_queue()
+    three = asyncio.Barrier(3)
     running, most = 0, 0
 
     @queue.handler
@@ -43,7 +46,8 @@ def test_no_more_than_its_limit(make_queue, work):
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.001)
+        async with asyncio.timeout(WAIT_S):
+            await three.wait()
         running -= 1
 
     queue.enqueue_many([None] * 30)
@@ -75,19 +79,15 @@ def test_beside_plain_ones(make_queue, work):
         (RetryJob(delay=60), "retried"),
         (FailJob("no"), "died"),
         (ValueError("no"), "retried"),
-        (SystemExit(3), "retried"),
-        (KeyboardInterrupt(), "retried"),
-        (asyncio.CancelledError(), "retried"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else value,
 )
 def test_whatever_it_raises(alias, make_queue, work, raised, outcome):
-    """7.1 FR-030 It is the failure of its job and no more: the next one runs."""
+    """7.1 It is the outcome of its job and no more: the next one runs. See test_event_loop, too."""
     queue = make_queue()
 
     @queue.handler
     async def handle(job):
-        await asyncio.sleep(0)
         if job.payload == "raises":
             raise raised
 
@@ -107,7 +107,7 @@ def test_its_time_is_limited(alias, make_queue, work):
     @queue.handler(timeout_s=0.1)
     async def handle(job):
         try:
-            await asyncio.sleep(WAIT_S)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             cancelled.append(job.lost)
             raise
@@ -128,7 +128,7 @@ def test_given_back_at_a_stop(alias, make_queue, work):
     async def handle(job):
         stop.stop()
         try:
-            await asyncio.sleep(WAIT_S)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             cancelled.append(job.lost)
             raise
@@ -153,27 +153,6 @@ def test_its_database(alias, make_queue, work):
     queue.enqueue_many(list(range(10)))
     assert work(queue).count("acked") == 10
     assert Note.objects.using(alias).count() == 20
-
-
-def test_a_spoilt_connection(alias, make_queue, work):
-    """7.3 A transaction that one leaves open is undone, and harms no other."""
-    queue = make_queue()
-
-    def leave_open():
-        connections[alias].set_autocommit(False)
-        Note.objects.using(alias).create(text="left open")
-
-    @queue.handler
-    async def handle(job):
-        if job.payload == "spoil":
-            await sync_to_async(leave_open)()
-        else:
-            await Note.objects.using(alias).acreate(text="in order")
-
-    queue.enqueue("spoil", priority=1)
-    queue.enqueue("after")
-    assert work(queue, async_jobs=1).count("acked") == 2
-    assert [note.text for note in Note.objects.using(alias).all()] == ["in order"]
 
 
 def test_an_atomic_one_has_a_thread(alias, make_queue, work):

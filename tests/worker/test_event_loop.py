@@ -98,7 +98,7 @@ def test_a_coroutine_that_minds_no_cancellation(alias, make_queue, work):
     @queue.handler(timeout_s=0.05)
     async def handle(job):
         try:
-            await asyncio.sleep(WAIT_S)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             ended.append(job.id)
 
@@ -124,7 +124,7 @@ def test_cancelled_in_the_middle_of_a_statement(alias, make_queue, work, events)
                 stop_now.stop()
 
         await sync_to_async(write)()
-        await asyncio.sleep(WAIT_S)
+        await asyncio.Event().wait()
 
     job_id = queue.enqueue(None)
     tally = work(queue, drain=False, stop=stop, stop_now=stop_now)

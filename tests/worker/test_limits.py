@@ -1,5 +1,6 @@
 """How many handlers of one queue run at once: ``--queue NAME:LIMIT``, issue 3."""
 
+import asyncio
 import threading
 from collections import Counter
 
@@ -14,18 +15,19 @@ WAIT_S = 20
 
 
 class Watched:
-    """A handler that counts how many of its queue run at once."""
+    """A handler that counts how many of its queue run at once; so many wait for each other."""
 
-    def __init__(self, queue):
+    def __init__(self, queue, together):
         self.most = self.running = self.done = 0
         self._lock = threading.Lock()
+        self._together = threading.Barrier(together, timeout=WAIT_S)
         queue.handler(self.handle)
 
     def handle(self, job):
         with self._lock:
             self.running += 1
             self.most = max(self.most, self.running)
-        threading.Event().wait(0.002)
+        self._together.wait()
         with self._lock:
             self.running -= 1
             self.done += 1
@@ -34,13 +36,13 @@ class Watched:
 def test_never_more_than_its_limit(make_queue, work):
     """Issue 3: a limited queue keeps to its limit; the other one has the rest."""
     limited, other = make_queue("limited"), make_queue("other")
-    ours, theirs = Watched(limited), Watched(other)
+    ours, theirs = Watched(limited, together=2), Watched(other, together=4)
     limited.enqueue_many([None] * 40)
     other.enqueue_many([None] * 40)
     work(limited, other, threads=6, limits={"limited": 2})
     assert (ours.done, theirs.done) == (40, 40)
     assert ours.most == 2
-    assert 2 < theirs.most <= 6
+    assert 4 <= theirs.most <= 6
 
 
 def test_a_limit_starves_nobody(make_queue, work):
@@ -67,10 +69,47 @@ def test_a_limit_starves_nobody(make_queue, work):
 def test_a_drain_asks_a_queue_at_its_limit_again(make_queue, work):
     """7.1 A drain does not take a queue that is at its limit for an empty one."""
     queue = make_queue()
-    watched = Watched(queue)
+    watched = Watched(queue, together=1)
     queue.enqueue_many([None] * 25)
     work(queue, threads=8, limits={"jobs": 1})
     assert (watched.done, watched.most) == (25, 1)
+
+
+def test_a_limit_of_coroutines(make_queue, work):
+    """Issue 3: a limit holds on the event loop as it does among threads."""
+    queue = make_queue()
+    pair = asyncio.Barrier(2)
+    running, most = 0, 0
+
+    @queue.handler
+    async def handle(job):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        async with asyncio.timeout(WAIT_S):
+            await pair.wait()
+        running -= 1
+
+    queue.enqueue_many([None] * 20)
+    assert work(queue, async_jobs=9, limits={"jobs": 2}).count("acked") == 20
+    assert most == 2
+
+
+def test_a_limit_above_the_threads(make_queue, work):
+    """Issue 3: it changes nothing: the threads bound it."""
+    queue = make_queue()
+    watched = Watched(queue, together=3)
+    queue.enqueue_many([None] * 12)
+    work(queue, threads=3, limits={"jobs": 50})
+    assert (watched.done, watched.most) == (12, 3)
+
+
+@pytest.mark.parametrize("field", ["threads", "async_jobs"])
+@pytest.mark.parametrize("count", [0, -1, True, 1.5, "2", None])
+def test_a_wrong_count(field, count):
+    """2.3 How many at once is refused like a limit, and named."""
+    with pytest.raises(InvalidOptions, match=field):
+        WorkerOptions(**{field: count})
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "2", None])

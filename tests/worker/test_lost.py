@@ -1,27 +1,31 @@
 """A handler can learn that its claim is over: ``job.lost``, 7.1, issue 3."""
 
 import threading
+from contextlib import contextmanager
 
 import pytest
 
-from alkstore_django import StopToken
+from alkstore_django import StopToken, signals
+from alkstore_django.engines.registry import engine_for
 from tests.support.tampering import change_live_row
 
 WAIT_S = 20
 
 
-def waits_for_loss(queue, seen, **options):
-    """Register a handler that runs on until it learns of its loss."""
+@contextmanager
+def told(name):
+    """Yield an event that is set when the signal of that name is sent."""
+    event = threading.Event()
 
-    @queue.handler(**options)
-    def handle(job):
-        for _ in range(int(WAIT_S / 0.01)):
-            if job.lost:
-                break
-            threading.Event().wait(0.01)
-        seen.append(job.lost)
+    def receive(sender, **sent):
+        event.set()
 
-    return handle
+    signal = getattr(signals, name)
+    signal.connect(receive)
+    try:
+        yield event
+    finally:
+        signal.disconnect(receive)
 
 
 @pytest.mark.parametrize("how", ["reclaimed", "cancelled"])
@@ -36,16 +40,13 @@ def test_after_a_refused_renewal(alias, make_queue, work, events, how):
             queue.cancel(job.id)
         else:
             change_live_row(alias, job.id, claim_token=1)
-        for _ in range(int(WAIT_S / 0.01)):
-            if job.lost:
-                break
-            threading.Event().wait(0.01)
+        assert lost.wait(WAIT_S)
         seen.append(job.lost)
-        if how == "reclaimed":
-            queue.cancel(job.id)
+        queue.cancel(job.id)  # so that the drain ends
 
     queue.enqueue(None)
-    tally = work(queue, heartbeat_interval_s=0.05)
+    with told("claim_lost") as lost:
+        tally = work(queue, heartbeat_interval_s=0.05)
     assert seen == [True]
     assert str(tally) == "acked=0 retried=0 died=0 given_back=0 lost=1"
     assert [sent["operation"] for sent in events.of("claim_lost")] == ["heartbeat"]
@@ -55,9 +56,15 @@ def test_after_its_time(make_queue, work):
     """7.1 timeout_s is over."""
     queue = make_queue(backoff_base_s=600)
     seen = []
-    waits_for_loss(queue, seen, timeout_s=0.1)
+
+    @queue.handler(timeout_s=0.1)
+    def handle(job):
+        assert retried.wait(WAIT_S)
+        seen.append(job.lost)
+
     queue.enqueue(None)
-    assert work(queue).count("retried") == 1
+    with told("job_retried") as retried:
+        assert work(queue).count("retried") == 1
     assert seen == [True]
 
 
@@ -66,22 +73,38 @@ def test_after_it_was_given_back(make_queue, work):
     queue = make_queue()
     stop = StopToken()
     seen = []
-    waits_for_loss(queue, seen)
-
-    queue.enqueue(None)
-    threading.Timer(0.2, stop.stop).start()
-    assert work(queue, drain=False, stop=stop, shutdown_timeout_s=0).count("given_back") == 1
-    assert seen == [True]
-
-
-def test_not_otherwise(make_queue, work):
-    """7.1 A job whose claim is held says no, also after renewals."""
-    queue = make_queue()
-    seen = []
 
     @queue.handler
     def handle(job):
-        threading.Event().wait(0.15)
+        stop.stop()
+        assert given_back.wait(WAIT_S)
+        seen.append(job.lost)
+
+    queue.enqueue(None)
+    with told("job_given_back") as given_back:
+        tally = work(queue, drain=False, stop=stop, shutdown_timeout_s=0)
+    assert tally.count("given_back") == 1
+    assert seen == [True]
+
+
+def test_not_otherwise(alias, make_queue, work, monkeypatch):
+    """7.1 A job whose claim is held says no, also after a renewal."""
+    queue = make_queue()
+    renewed = threading.Event()
+    seen = []
+    engine = engine_for(alias)
+    renew = engine.renew
+
+    def noted(claims):
+        held = renew(claims)
+        renewed.set()
+        return held
+
+    monkeypatch.setattr(engine, "renew", noted)
+
+    @queue.handler
+    def handle(job):
+        assert renewed.wait(WAIT_S)
         seen.append(job.lost)
 
     queue.enqueue(None)

@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connections
 
+from alkstore_django import signals
 from alkstore_django.engines.registry import engine_for
 from alkstore_django.worker import gathering
 from alkstore_django.worker.running import RunningJob, RunningJobs
@@ -20,7 +21,12 @@ def test_a_row_that_another_holds(alias, make_queue, new_worker, monkeypatch):
     monkeypatch.setattr(gathering, "BUSY_PAUSE_S", 0.02)
     queue = make_queue()
     begun = threading.Barrier(3, timeout=WAIT_S)
-    go = threading.Event()
+    go, acked = threading.Event(), threading.Event()
+
+    def note_ack(sender, **sent):
+        acked.set()
+
+    signals.job_acked.connect(note_ack)
 
     @queue.handler
     def handle(job):
@@ -39,14 +45,12 @@ def test_a_row_that_another_holds(alias, make_queue, new_worker, monkeypatch):
     begun.wait()
     with held_elsewhere(alias, held):
         go.set()
-        for _ in range(1000):
-            if not any(live_row(alias, job_id) for job_id in others):
-                break
-            threading.Event().wait(0.01)
+        assert acked.wait(WAIT_S)
         assert [live_row(alias, job_id) for job_id in others] == [None]
         assert live_row(alias, held)["state"] == "processing"
         assert runner.is_alive()
     runner.join(WAIT_S)
+    signals.job_acked.disconnect(note_ack)
     assert str(worker.tally) == "acked=2 retried=0 died=0 given_back=0 lost=0"
     assert count_live(alias) == 0
 

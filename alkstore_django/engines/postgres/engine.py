@@ -17,7 +17,8 @@ from ...core.errortext import EXPIRED, MAX_ATTEMPTS_EXCEEDED
 from ...core.frontier import Segment
 from ...core.options import Stamps
 from ...core.records import Claim, Enqueued, JobRow
-from ..base import Engine, OnWake, Subscription, claimed_rows, read_schema_script
+from ..base import Engine, OnWake, Subscription
+from ..statements import claimed_rows, read_schema_script
 from . import sql
 from .notify import Notifier
 from .wake import WakeHub, channel_name, hub_for
@@ -50,11 +51,20 @@ class PostgresEngine(Engine):
     def _direct_cursor(self, connection: BaseDatabaseWrapper) -> psycopg.Cursor[Any]:
         raw: psycopg.Connection = connection.connection
         if getattr(self._hot, "on", False) and raw.prepare_threshold is None:
-            if _is_direct(raw):
+            if self._is_direct(raw):
                 raw.prepare_threshold = PREPARE_AFTER
             else:
                 self._hot.on = False
         return psycopg.Cursor(raw)
+
+    def _is_direct(self, raw: psycopg.Connection) -> bool:
+        """Return whether the connection leads to the server itself, and not to a pooler.
+
+        A pooler introduces itself with a process id of its own making.
+        """
+        with psycopg.Cursor(raw) as cursor:
+            [[pid]] = cursor.execute(self.sql.BACKEND_PID).fetchall()
+        return bool(pid == raw.info.backend_pid)
 
     def _execute(self, cursor: psycopg.Cursor[Any], statement: str, values: dict[str, Any]) -> None:
         """Run a statement, bound by the server; on the hot path parsed and planned only once.
@@ -143,9 +153,7 @@ class PostgresEngine(Engine):
         return self._ids(self.sql.ACK, claims)
 
     def ack_free(self, claims: Collection[Claim]) -> tuple[set[int], set[int]]:
-        acked = self._ids(self.sql.ACK_FREE, claims)
-        rest = [claim for claim in claims if claim.job_id not in acked]
-        return acked, self._ids(self.sql.STILL_HELD, rest)
+        return self._free_and_held(self.sql.ACK_FREE, claims)
 
     def ack_ids(self, job_ids: Collection[int]) -> int:
         return self.count(self.sql.ACK_IDS, ids=list(job_ids)) if job_ids else 0
@@ -160,9 +168,8 @@ class PostgresEngine(Engine):
         return self._one(self.sql.HEARTBEAT, claim, extend_us=extend_us)
 
     def renew(self, claims: Collection[Claim]) -> set[int]:
-        renewed = self._ids(self.sql.RENEW, claims)
-        rest = [claim for claim in claims if claim.job_id not in renewed]
-        return renewed | self._ids(self.sql.STILL_HELD, rest)
+        renewed, held = self._free_and_held(self.sql.RENEW, claims)
+        return renewed | held
 
     def give_back(self, claims: Collection[Claim]) -> set[int]:
         return self._ids(self.sql.GIVE_BACK, claims)
@@ -193,6 +200,14 @@ class PostgresEngine(Engine):
             return set()
         ids, tokens = map(_int_array, zip(*claims, strict=True))
         return {row[0] for row in self.rows(statement, ids=ids, tokens=tokens)}
+
+    def _free_and_held(
+        self, statement: str, claims: Collection[Claim]
+    ) -> tuple[set[int], set[int]]:
+        """Act on the rows that no other transaction holds; return these, and the held rest."""
+        free = self._ids(statement, claims)
+        rest = [claim for claim in claims if claim.job_id not in free]
+        return free, self._ids(self.sql.STILL_HELD, rest)
 
     # -- wake -----------------------------------------------------------------------------
 
@@ -253,16 +268,6 @@ class PostgresEngine(Engine):
         if self.rows(self.sql.IN_RECOVERY)[0][0]:
             return "the server is a standby in recovery; a worker needs the primary"
         return None
-
-
-def _is_direct(raw: psycopg.Connection) -> bool:
-    """Return whether the connection leads to the server itself, and not to a pooler.
-
-    A pooler introduces itself with a process id of its own making.
-    """
-    with psycopg.Cursor(raw) as cursor:
-        [[pid]] = cursor.execute("SELECT pg_backend_pid()").fetchall()
-    return bool(pid == raw.info.backend_pid)
 
 
 def _quoted(identifier: str) -> str:

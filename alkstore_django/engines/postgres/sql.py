@@ -96,6 +96,15 @@ INSERT INTO $dead_job ({KEPT_COLUMNS}, last_error, died_at)
 SELECT {KEPT_COLUMNS}, %(error)s, {NOW_S} FROM gone
 """
 
+# What a claim does to the rows that it has chosen.
+_MARK_CHOSEN = f"""UPDATE $job
+   SET state = 'processing', attempts = attempts + 1, worker_id = %(worker_id)s,
+       claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
+       claim_token = %(token)s
+  FROM chosen
+ WHERE job.id = chosen.id
+RETURNING {CLAIMED_COLUMNS}"""
+
 # The pending jobs are found by a skip scan: one short index range per distinct priority, so
 # that jobs which are not ready yet are never walked over, whatever their number. The lapsed
 # ones come in the same order from an index of their own, which holds only claimed jobs.
@@ -134,13 +143,7 @@ WITH RECURSIVE priorities (priority) AS (
 ), chosen AS MATERIALIZED (
     SELECT id FROM candidates ORDER BY priority DESC, run_at, id LIMIT %(n)s
 )
-UPDATE $job
-   SET state = 'processing', attempts = attempts + 1, worker_id = %(worker_id)s,
-       claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
-       claim_token = %(token)s
-  FROM chosen
- WHERE job.id = chosen.id
-RETURNING {CLAIMED_COLUMNS}
+{_MARK_CHOSEN}
 """
 
 # The worker's own claim: from its frontier on, segment by segment in claim order. A segment
@@ -181,13 +184,7 @@ WITH unflushed AS MATERIALIZED (
      WHERE (SELECT count(*) FROM unflushed) = 1
      LIMIT %(n)s
 )
-UPDATE $job
-   SET state = 'processing', attempts = attempts + 1, worker_id = %(worker_id)s,
-       claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
-       claim_token = %(token)s
-  FROM chosen
- WHERE job.id = chosen.id
-RETURNING {CLAIMED_COLUMNS}
+{_MARK_CHOSEN}
 """
 
 ACK = f"""/* alkstore:ack */
@@ -331,6 +328,10 @@ TRUNCATE $dead_job
 # NOTIFY in a transaction of its own, which does not wait for its flush.
 NOTIFY = """/* alkstore:notify */
 SELECT set_config('synchronous_commit', 'off', true), pg_notify(%(channel)s, '')
+"""
+
+BACKEND_PID = """/* alkstore:backend_pid */
+SELECT pg_backend_pid()
 """
 
 IN_RECOVERY = """/* alkstore:in_recovery */

@@ -21,7 +21,8 @@ from ...core.errortext import EXPIRED, MAX_ATTEMPTS_EXCEEDED
 from ...core.frontier import Segment
 from ...core.options import Stamps
 from ...core.records import Claim, Enqueued, JobRow
-from ..base import Engine, OnWake, Subscription, claimed_rows, read_schema_script
+from ..base import Engine, OnWake, Subscription
+from ..statements import claimed_rows, read_schema_script
 from . import sql
 from .wake import WatchHub, database_file, file_identity, hub_for
 

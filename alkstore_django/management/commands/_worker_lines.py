@@ -30,7 +30,7 @@ def hello(
     queues = "1 queue" if len(handlers) == 1 else f"{len(handlers)} queues"
     yield f"  serves {queues} on {engine.display_name} ({engine.using}): {names}"
     heartbeat = options.heartbeat_interval_s
-    poll_interval_s = options.poll_interval_s or engine.settings.poll_interval_s
+    poll_interval_s = options.resolved_poll_interval_s(engine.settings)
     yield (
         f"  processes={n_processes} threads={options.threads} async_jobs={options.async_jobs} "
         f"poll_interval={poll_interval_s:g}s "

@@ -11,9 +11,9 @@ from pathlib import Path
 from django.db import connections
 
 from alkstore_django.engines.registry import engine_for
-from tests.chaos.books import Books
-from tests.chaos.crew import Crew, Member
-from tests.chaos.serve import ATOMIC, OPTIONS, PLAIN, queues
+from tests.concurrency.chaos.books import Books
+from tests.concurrency.chaos.crew import Crew, Member
+from tests.concurrency.chaos.serve import ATOMIC, OPTIONS, PLAIN, queues
 from tests.support import ground
 from tests.support.rows import count_live
 

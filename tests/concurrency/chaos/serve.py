@@ -1,4 +1,4 @@
-"""A worker of the chaos: ``python -m tests.chaos.serve ALIAS [worker options]``."""
+"""A worker of the chaos: ``python -m tests.concurrency.chaos.serve ALIAS [worker options]``."""
 
 import os
 import random
@@ -22,7 +22,7 @@ def queues(alias):
 def declare(alias):
     """Register the handlers. Each takes a moment, and now and then a long one."""
     from alkstore_django.engines.registry import engine_for
-    from tests.chaos.books import Books
+    from tests.concurrency.chaos.books import Books
 
     books = Books(alias)
     declared = queues(alias)

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tests.chaos.serve import WITHOUT_FENCE
+from tests.concurrency.chaos.serve import WITHOUT_FENCE
 from tests.support.processes import child_environ
 
 KINDS = (("--threads", "4"), ("--threads", "2", "--processes", "2"))
@@ -29,7 +29,7 @@ class Member:
         env = {} if fence else {WITHOUT_FENCE: "1"}
         with log.open("ab") as out:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.serve", alias, *options],
+                [sys.executable, "-m", "tests.concurrency.chaos.serve", alias, *options],
                 env=child_environ(env),
                 stdin=subprocess.DEVNULL,
                 stdout=out,

@@ -1,4 +1,4 @@
-"""``python -m tests.chaos``: rounds of jobs under fire until the time is over.
+"""``python -m tests.concurrency.chaos``: rounds of jobs under fire until the time is over.
 
 Prints a line of progress, and at the end what was done and found; exits with 1 if a promise
 was broken.
@@ -42,7 +42,7 @@ def _set_up() -> None:
 
 def _rage(engine: str, options: argparse.Namespace) -> list[str]:
     """Run rounds on an engine; return the faults of the first that had any."""
-    from tests.chaos.trial import Trial
+    from tests.concurrency.chaos.trial import Trial
 
     began = time.monotonic()
     struck: Counter[str] = Counter()
@@ -88,7 +88,7 @@ def _progress(text: str) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.chaos",
+        prog="python -m tests.concurrency.chaos",
         description="Kill, pause, redeploy and cut off workers while they do jobs, restart their "
         "server, and check that every effect is there once.",
     )

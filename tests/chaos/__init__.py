@@ -1,1 +1,0 @@
-"""Workers under fire: ``python -m tests.chaos``, or ``make chaos``."""

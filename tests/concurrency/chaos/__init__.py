@@ -1,0 +1,1 @@
+"""Workers under fire: ``python -m tests.concurrency.chaos``, or ``make chaos``."""
