@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("alkstore_django.worker")
 
 GIVE_BACK_WAIT_S = 5.0
-UNSETTLED_AT_MOST = 1_000
-"""With so many ended jobs not settled yet, the worker claims no more."""
 
 
 class Worker:
@@ -97,7 +95,6 @@ class Worker:
             write_turn=self._write_turn,
             outage=self._outage,
             on_ends=self._note_ends,
-            on_settled=self._ring,
             on_death=self._mailbox.put,
         )
         self._pool = HandlerPool(
@@ -151,7 +148,7 @@ class Worker:
         self._filler.look_at_clock()
         if self._stop.stopped:
             return self._stopping_pause()
-        self._fill()
+        self._filler.fill()
         if self.options.drain and self._is_drained():
             return None
         return self._pause()
@@ -189,11 +186,6 @@ class Worker:
 
     # -- claiming -------------------------------------------------------------------------
 
-    def _fill(self) -> int:
-        if self._gatherer.backlog >= UNSETTLED_AT_MOST:
-            return 0
-        return self._filler.fill()
-
     def _hand_over(self, rows: list[JobRow], handler: Handler, asked_at: float) -> None:
         codec = handler.queue.codec
         batch = [RunningJob(row, Job(row, codec), handler, asked_at) for row in rows]
@@ -211,7 +203,7 @@ class Worker:
         if self._running or not self._gatherer.idle or not self._filler.has_room:
             return False
         self._filler.expect_anything()
-        return self._fill() == 0 and not self._filler.is_waiting
+        return self._filler.fill() == 0 and not self._filler.is_waiting
 
     def _pause(self) -> float:
         """Return the seconds until something is due by the clock."""

@@ -47,11 +47,6 @@ class Settler:
         """Whether nothing waits to be settled."""
         return not self._waiting
 
-    @property
-    def waiting(self) -> int:
-        """How many jobs wait to be settled."""
-        return len(self._waiting)
-
     def settle(self) -> None:
         """Run the statements of all that wait.
 

@@ -229,8 +229,9 @@ def test_settling_goes_by_id(alias):
             plan = explained(alias, name, ids=ids, tokens=tokens)
             for node in nodes(plan):
                 if node.get("Relation Name") == "job" and node["Node Type"] != "ModifyTable":
-                    looks = {"Index Scan", "Index Only Scan", "Tid Scan"}
+                    looks = {"Index Scan", "Index Only Scan", "Bitmap Heap Scan", "Tid Scan"}
                     assert node["Node Type"] in looks, (name, stage)
+                assert node.get("Index Name", "job_pk") == "job_pk", (name, stage)
             assert buffers(plan) <= N * BUFFERS_PER_ROW, (name, stage)
 
 

@@ -6,10 +6,12 @@ the worker never asks which one it has.
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from django.db import connections
+from django.db.backends.signals import connection_created
 
 Result = TypeVar("Result")
 
@@ -138,14 +140,28 @@ def _by_engine(alias: str, **choices: Any) -> Any:
     return choices[connections[alias].vendor]
 
 
-def be_impatient(alias: str) -> None:
-    """Let this thread's statements give up soon when another session is in their way."""
-    _execute(alias, postgresql=["SET lock_timeout = '50ms'"], sqlite=["PRAGMA busy_timeout = 50"])
+@contextmanager
+def impatience(alias: str) -> Iterator[None]:
+    """Within the block every session gives up soon when another is in its way: the test's own,
+    and those that the worker's threads open."""
 
+    def hurry(sender: Any, connection: Any, **_: Any) -> None:
+        if connection.alias == alias:
+            statement = _by_engine(
+                alias,
+                postgresql="SET lock_timeout = '50ms'",
+                sqlite="PRAGMA busy_timeout = 50",
+            )
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
 
-def be_patient_again(alias: str) -> None:
-    """Undo ``be_impatient``, by a new session."""
     connections[alias].close()
+    connection_created.connect(hurry)
+    try:
+        yield
+    finally:
+        connection_created.disconnect(hurry)
+        connections[alias].close()
 
 
 class Obstacle:

@@ -25,13 +25,12 @@ def obstructed(alias):
     def leave(sender, **sent):
         made[-1].remove()
 
-    sessions.be_impatient(alias)
     signals.store_lost.connect(leave)
-    yield obstruct
+    with sessions.impatience(alias):
+        yield obstruct
     signals.store_lost.disconnect(leave)
     for obstacle in made:
         obstacle.remove()
-    sessions.be_patient_again(alias)
 
 
 def test_a_claim_that_gave_up_waiting(make_queue, work, events, obstructed):

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
-from django.db import Error, InterfaceError, OperationalError
+from django.db import Error, InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.pq import TransactionStatus
 
@@ -227,7 +227,8 @@ class PostgresEngine(Engine):
             logger.warning("NOTIFY failed, waiters re-poll: queue=%s error=%s", queue, error)
 
     def _close_connection(self) -> None:
-        self.connection.close()
+        if self.using in connections.settings:  # a test may have taken the alias away
+            self.connection.close()
 
     def subscribe(
         self,
