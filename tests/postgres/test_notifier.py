@@ -39,7 +39,7 @@ def outbox():
 @pytest.fixture
 def notifier(outbox):
     """A notifier; its thread is gone when the test is over."""
-    made = Notifier(outbox.send, outbox.close)
+    made = Notifier(outbox.send, lambda: outbox)
     yield made
     if made._thread is not None:
         made._thread.join(WAIT_S)

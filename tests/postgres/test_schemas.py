@@ -1,6 +1,8 @@
 """Other schemas: FR-137, FR-040."""
 
+import gc
 import io
+import threading
 from importlib import import_module
 
 import pytest
@@ -15,6 +17,7 @@ from alkstore_django.models import DeadJob, Job
 from alkstore_django.testing import frozen_time
 from tests.postgres.conftest import direct_connection, ear
 from tests.support.fresh import engine_objects, fresh_database, migrate
+from tests.support.waiting import eventually
 
 SCHEMAS = [
     "alkstore",
@@ -74,6 +77,16 @@ def foreign_objects(alias, schema):
     return {name for name in engine_objects(alias) if not name.startswith(f"{schema}.")}
 
 
+def sessions(alias):
+    """How many sessions the alias's database has."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND backend_type = 'client backend'"
+        )
+        return cursor.fetchone()[0]
+
+
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_any_schema_name_serves(fresh, schema):
     """FR-137 Migrate, use, reverse, migrate again; no object outside the schema."""
@@ -92,6 +105,21 @@ def test_any_schema_name_serves(fresh, schema):
             assert cursor.fetchone() == (0,)
         migrate(alias)
         use_everything(alias)
+
+
+def test_an_alias_that_goes_away_leaves_no_connection(fresh, monkeypatch):
+    """6.2 FR-106 The thread that sends what a burst held back closes what it opened."""
+    monkeypatch.setattr("alkstore_django.engines.postgres.notify.LINGER_S", 2)
+    with fresh("alkstore") as alias:
+        migrate(alias)
+        for _ in range(5):
+            Queue("jobs", using=alias).enqueue({})
+        notifying = [t for t in threading.enumerate() if t.name == "alkstore-notify"]
+        assert notifying
+        eventually(lambda: sessions(alias) > 1)
+    for thread in notifying:
+        thread.join(20)
+    gc.collect()  # a connection that was left open warns here, which is an error
 
 
 @pytest.mark.parametrize("search_path", ["", "other", "pg_temp"])

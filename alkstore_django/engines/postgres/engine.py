@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
-from django.db import Error, InterfaceError, OperationalError, connections
+from django.db import Error, InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.pq import TransactionStatus
 
@@ -217,7 +217,7 @@ class PostgresEngine(Engine):
             return
         notifier = self._notifier
         if notifier is None or notifier.pid != os.getpid():
-            notifier = self._notifier = Notifier(self._notify, self._close_connection)
+            notifier = self._notifier = Notifier(self._notify, lambda: self.connection)
         notifier.notify(queue)
 
     def _notify(self, queue: str) -> None:
@@ -225,10 +225,6 @@ class PostgresEngine(Engine):
             self.rows(self.sql.NOTIFY, channel=channel_name(self.settings.schema, queue))
         except Error as error:
             logger.warning("NOTIFY failed, waiters re-poll: queue=%s error=%s", queue, error)
-
-    def _close_connection(self) -> None:
-        if self.using in connections.settings:  # a test may have taken the alias away
-            self.connection.close()
 
     def subscribe(
         self,

@@ -15,6 +15,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import ExitStack, closing
+from typing import Protocol
 
 logger = logging.getLogger("alkstore_django.engines.postgres")
 
@@ -24,19 +26,26 @@ PATIENCE_S = 0.005
 LINGER_S = 0.25
 
 
+class Closable(Protocol):
+    """A connection, as far as the notifier minds."""
+
+    def close(self) -> object: ...
+
+
 class Notifier:
     """The notifications of one process for one alias; a forked child makes its own.
 
     Args:
         send: notifies the waiters of a queue, on the connection of the calling thread; a
             failure is its own to report.
-        close: closes that connection.
+        connection: gives the connection of the calling thread; the notifier's own thread
+            closes the one that it was given, even when its alias has gone by then.
     """
 
-    def __init__(self, send: Callable[[str], None], close: Callable[[], None]) -> None:
+    def __init__(self, send: Callable[[str], None], connection: Callable[[], Closable]) -> None:
         self.pid = os.getpid()
         self._send = send
-        self._close = close
+        self._connection = connection
         self._changed = threading.Condition()
         self._sent_at: dict[str, float] = {}
         self._held_back: set[str] = set()
@@ -69,16 +78,16 @@ class Notifier:
             self._changed.notify()
 
     def _run(self) -> None:
-        try:
-            while self._wait():
-                for queue in self._due(time.monotonic()):
-                    self._send(queue)
-        except Exception:  # whatever forbids it here, a wake is but a hint
-            logger.exception("NOTIFY failed, waiters re-poll")
-            with self._changed:
-                self._thread = None  # the next window has another
-        finally:
-            self._close()
+        with ExitStack() as at_the_end:
+            try:
+                at_the_end.enter_context(closing(self._connection()))
+                while self._wait():
+                    for queue in self._due(time.monotonic()):
+                        self._send(queue)
+            except Exception:  # whatever forbids it here, a wake is but a hint
+                logger.exception("NOTIFY failed, waiters re-poll")
+                with self._changed:
+                    self._thread = None  # the next window has another
 
     def _wait(self) -> bool:
         """Wait until something is due; False, and the thread is gone, after a while of nothing."""
