@@ -67,6 +67,7 @@ else:
     _JobManager = models.Manager.from_queryset(JobQuerySet)
 
 DeadJobManager = models.Manager.from_queryset(DeadJobQuerySet)
+ScheduleManager = models.Manager.from_queryset(EngineQuerySet)
 
 
 class JobManager(_JobManager):

@@ -55,6 +55,7 @@ class JobRow(NamedTuple):
     payload: bytes
     last_error: str | None
     died_at: int | None
+    key: str | None
 
     @property
     def claim(self) -> Claim:

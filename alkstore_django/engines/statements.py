@@ -22,7 +22,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ..conf import StoreSettings
 from ..core.records import JobRow
 
-TABLES = ("job", "dead_job")
+TABLES = ("job", "dead_job", "schedule", "lease", "inbox")
 
 
 class StatementRunner(ABC):
@@ -118,7 +118,7 @@ def claimed_rows(
     claimed = []
     for job_id, *options, claimed_at, deadline, codec, payload in rows:
         stamps = (worker_id, claimed_at, deadline, token)
-        row = (job_id, queue, "processing", *options, *stamps, codec, payload, None, None)
+        row = (job_id, queue, "processing", *options, *stamps, codec, payload, None, None, None)
         claimed.append(JobRow._make(row))
     claimed.sort(key=_claim_order)
     return claimed

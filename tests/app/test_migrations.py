@@ -15,7 +15,7 @@ from alkstore_django.engines import postgres, sqlite
 from tests.support.fresh import engine_objects, migrate
 
 PATIENCE_S = 60
-TABLES = ("job", "dead_job")
+TABLES = ("job", "dead_job", "schedule", "lease", "inbox")
 INDEXES = ("job_claim", "job_lapse", "job_spent", "job_expires", "dead_job_died")
 
 

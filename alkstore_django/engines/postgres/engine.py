@@ -18,7 +18,7 @@ from ...core.frontier import Segment
 from ...core.options import Stamps
 from ...core.records import Claim, Enqueued, JobRow
 from ..base import Engine, OnWake, Subscription
-from ..statements import claimed_rows, read_schema_script
+from ..statements import TABLES, claimed_rows, read_schema_script
 from . import sql
 from .notify import Notifier
 from .wake import WakeHub, channel_name, hub_for
@@ -94,19 +94,16 @@ class PostgresEngine(Engine):
         identifiers = {
             "schema": _quoted(schema),
             "schema_literal": "'" + schema.replace("'", "''") + "'",
-            "job": f"{_quoted(schema)}.job",
-            "dead_job": f"{_quoted(schema)}.dead_job",
-        }
+        } | {name: f"{_quoted(schema)}.{name}" for name in TABLES}
         return read_schema_script(__package__, name, identifiers)
 
     def has_tables(self) -> bool:
         schema = _quoted(self.settings.schema)
-        names = {"job": f"{schema}.job", "dead_job": f"{schema}.dead_job"}
-        return bool(self.rows(self.sql.HAS_TABLES, **names)[0][0])
+        names = [f"{schema}.{name}" for name in TABLES]
+        return bool(self.rows(self.sql.HAS_TABLES, names=names)[0][0])
 
     def empty(self) -> None:
-        self.count(self.sql.EMPTY_JOBS)
-        self.count(self.sql.EMPTY_DEAD_JOBS)
+        self.count(self.sql.EMPTY)
 
     # -- jobs -----------------------------------------------------------------------------
 

@@ -12,17 +12,19 @@ NOW_S = """coalesce(%(now_us)s::bigint / 1000000,
              floor(extract(epoch FROM statement_timestamp()))::bigint)"""
 CEIL_NOW_S = f"(({NOW_US} + 999999) / 1000000)"
 
-COLUMNS = """id, queue, state, priority, run_at, expires_at, attempts, max_attempts,
-    visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, deadline,
-    claim_token, codec, payload, NULL::text AS last_error, NULL::bigint AS died_at"""
+COLUMNS = """id, queue, CASE state WHEN 'behind' THEN 'pending' ELSE state END AS state, priority,
+    run_at, expires_at, attempts, max_attempts, visibility_timeout_s, backoff_base_s,
+    enqueued_at, worker_id, claimed_at, deadline,
+    claim_token, codec, payload, NULL::text AS last_error, NULL::bigint AS died_at, key"""
 CLAIMED_COLUMNS = """job.id, job.priority, job.run_at, job.expires_at, job.attempts,
     job.max_attempts, job.visibility_timeout_s, job.backoff_base_s, job.enqueued_at,
     job.claimed_at, job.deadline, job.codec, job.payload"""
 DEAD_COLUMNS = """id, queue, 'dead' AS state, priority, run_at, expires_at, attempts, max_attempts,
     visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at,
-    NULL::bigint AS deadline, NULL::bigint AS claim_token, codec, payload, last_error, died_at"""
+    NULL::bigint AS deadline, NULL::bigint AS claim_token, codec, payload,
+    last_error, died_at, key"""
 KEPT_COLUMNS = """id, queue, priority, run_at, expires_at, attempts, max_attempts,
-    visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, codec, payload"""
+    visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, codec, key, payload"""
 
 # The one predicate of a held claim, and what makes a lapsed one: exact complements.
 UNLAPSED = f"state = 'processing' AND deadline > {NOW_S}"
@@ -314,15 +316,11 @@ SELECT count(*) FROM (
 """
 
 HAS_TABLES = """/* alkstore:has_tables */
-SELECT to_regclass(%(job)s) IS NOT NULL AND to_regclass(%(dead_job)s) IS NOT NULL
+SELECT bool_and(to_regclass(name) IS NOT NULL) FROM unnest(%(names)s::text[]) AS given (name)
 """
 
-EMPTY_JOBS = """/* alkstore:empty_jobs */
-TRUNCATE $job
-"""
-
-EMPTY_DEAD_JOBS = """/* alkstore:empty_dead_jobs */
-TRUNCATE $dead_job
+EMPTY = """/* alkstore:empty */
+TRUNCATE $job, $dead_job, $schedule, $lease, $inbox
 """
 
 # NOTIFY in a transaction of its own, which does not wait for its flush.

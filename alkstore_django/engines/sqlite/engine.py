@@ -22,7 +22,7 @@ from ...core.frontier import Segment
 from ...core.options import Stamps
 from ...core.records import Claim, Enqueued, JobRow
 from ..base import Engine, OnWake, Subscription
-from ..statements import claimed_rows, read_schema_script
+from ..statements import TABLES, claimed_rows, read_schema_script
 from . import sql
 from .wake import WatchHub, database_file, file_identity, hub_for
 
@@ -69,17 +69,17 @@ class SQLiteEngine(Engine):
         return f'"__alkstore_{name}"'
 
     def schema_script(self, name: str) -> str:
-        identifiers = {"job": self.table("job"), "dead_job": self.table("dead_job")}
+        identifiers = {name: self.table(name) for name in TABLES}
         return read_schema_script(__package__, name, identifiers)
 
     def has_tables(self) -> bool:
-        names = {"job": "__alkstore_job", "dead_job": "__alkstore_dead_job"}
-        return bool(self.rows(self.sql.HAS_TABLES, **names)[0][0])
+        names = json.dumps([f"__alkstore_{name}" for name in TABLES])
+        return bool(self.rows(self.sql.HAS_TABLES, names=names)[0][0])
 
     def empty(self) -> None:
         with self.together():
-            self.count(self.sql.EMPTY_JOBS)
-            self.count(self.sql.EMPTY_DEAD_JOBS)
+            for statement in self.sql.EMPTY:
+                self.count(statement)
 
     # -- jobs -----------------------------------------------------------------------------
 

@@ -12,16 +12,17 @@ NOW_US = """coalesce(%(now_us)s,
 NOW_S = f"({NOW_US} / 1000000)"
 CEIL_NOW_S = f"(({NOW_US} + 999999) / 1000000)"
 
-COLUMNS = """id, queue, state, priority, run_at, expires_at, attempts, max_attempts,
-    visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, deadline,
-    claim_token, codec, payload, NULL AS last_error, NULL AS died_at"""
+COLUMNS = """id, queue, CASE state WHEN 'behind' THEN 'pending' ELSE state END AS state, priority,
+    run_at, expires_at, attempts, max_attempts, visibility_timeout_s, backoff_base_s,
+    enqueued_at, worker_id, claimed_at, deadline,
+    claim_token, codec, payload, NULL AS last_error, NULL AS died_at, key"""
 CLAIMED_COLUMNS = """id, priority, run_at, expires_at, attempts, max_attempts,
     visibility_timeout_s, backoff_base_s, enqueued_at, claimed_at, deadline, codec, payload"""
 DEAD_COLUMNS = """id, queue, 'dead' AS state, priority, run_at, expires_at, attempts, max_attempts,
     visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, NULL AS deadline,
-    NULL AS claim_token, codec, payload, last_error, died_at"""
+    NULL AS claim_token, codec, payload, last_error, died_at, key"""
 KEPT_COLUMNS = """id, queue, priority, run_at, expires_at, attempts, max_attempts,
-    visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, codec, payload"""
+    visibility_timeout_s, backoff_base_s, enqueued_at, worker_id, claimed_at, codec, key, payload"""
 
 # The one predicate of a held claim, and what makes a lapsed one: exact complements.
 UNLAPSED = f"state = 'processing' AND deadline > {NOW_S}"
@@ -238,13 +239,13 @@ SELECT count(*) FROM (
 """
 
 HAS_TABLES = """/* alkstore:has_tables */
-SELECT count(*) = 2 FROM sqlite_master WHERE type = 'table' AND name IN (%(job)s, %(dead_job)s)
+SELECT count(*) = json_array_length(%(names)s) FROM sqlite_master
+ WHERE type = 'table' AND name IN (SELECT value FROM json_each(%(names)s))
 """
 
-EMPTY_JOBS = """/* alkstore:empty_jobs */
-DELETE FROM $job
+EMPTY = tuple(
+    f"""/* alkstore:empty */
+DELETE FROM {table}
 """
-
-EMPTY_DEAD_JOBS = """/* alkstore:empty_dead_jobs */
-DELETE FROM $dead_job
-"""
+    for table in ("$job", "$dead_job", "$schedule", "$lease", "$inbox")
+)

@@ -1,4 +1,7 @@
 -- Takes the engine-owned tables away, and the schema too if nothing else lives in it.
+DROP TABLE IF EXISTS ${inbox};
+DROP TABLE IF EXISTS ${lease};
+DROP TABLE IF EXISTS ${schedule};
 DROP TABLE IF EXISTS ${dead_job};
 DROP TABLE IF EXISTS ${job};
 DO $$alkstore$$

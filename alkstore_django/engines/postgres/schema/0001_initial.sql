@@ -27,10 +27,15 @@ CREATE TABLE IF NOT EXISTS ${job} (
     queue text NOT NULL,
     codec text NOT NULL,
     worker_id text,
+    key text,
     payload bytea NOT NULL,
     CONSTRAINT job_state CHECK (
         CASE state
             WHEN 'pending' THEN num_nonnulls(worker_id, claimed_at, deadline, claim_token) = 0
+            -- Pending to the world, but another event of its key has to leave first.
+            WHEN 'behind' THEN
+                key IS NOT NULL
+                AND num_nonnulls(worker_id, claimed_at, deadline, claim_token) = 0
             WHEN 'processing' THEN num_nulls(worker_id, claimed_at, deadline, claim_token) = 0
             ELSE false
         END
@@ -45,6 +50,8 @@ CREATE INDEX IF NOT EXISTS job_spent ON ${job} (queue, deadline)
     WHERE state = 'processing' AND attempts >= max_attempts;
 CREATE INDEX IF NOT EXISTS job_expires ON ${job} (queue, expires_at)
     WHERE expires_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS job_key ON ${job} (queue, key, id)
+    WHERE key IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS ${dead_job} (
     id bigint CONSTRAINT dead_job_pk PRIMARY KEY,
@@ -61,8 +68,59 @@ CREATE TABLE IF NOT EXISTS ${dead_job} (
     queue text NOT NULL,
     codec text NOT NULL,
     worker_id text,
+    key text,
     last_error text NOT NULL,
     payload bytea NOT NULL
 );
 
-CREATE INDEX IF NOT EXISTS dead_job_died ON ${dead_job} (queue, died_at);
+CREATE INDEX IF NOT EXISTS dead_job_died ON ${dead_job} (queue, died_at, id);
+CREATE INDEX IF NOT EXISTS dead_job_recent ON ${dead_job} (died_at, id);
+
+-- The ledger of a schedule: boundaries expected = n_before + (next_boundary_at -
+-- first_boundary_at) / interval_s = n_fired + n_skipped. A new interval begins a new grid at
+-- first_boundary_at; what the earlier grids had is in n_before.
+CREATE TABLE IF NOT EXISTS ${schedule} (
+    name text CONSTRAINT schedule_pk PRIMARY KEY,
+    next_boundary_at bigint NOT NULL,
+    first_boundary_at bigint NOT NULL,
+    last_boundary_at bigint,
+    last_fired_at bigint,
+    registered_at bigint NOT NULL,
+    changed_at bigint NOT NULL,
+    interval_s bigint NOT NULL CONSTRAINT schedule_interval CHECK (interval_s > 0),
+    n_before bigint NOT NULL DEFAULT 0,
+    n_fired bigint NOT NULL DEFAULT 0,
+    n_skipped bigint NOT NULL DEFAULT 0,
+    expires_us bigint,
+    visibility_timeout_s bigint NOT NULL,
+    backoff_base_s bigint NOT NULL,
+    priority integer NOT NULL,
+    max_attempts integer NOT NULL,
+    revision integer NOT NULL DEFAULT 1,
+    declared boolean NOT NULL DEFAULT false,
+    spec text NOT NULL,
+    queue text NOT NULL,
+    codec text NOT NULL,
+    payload bytea NOT NULL
+) WITH (fillfactor = 80);
+
+CREATE INDEX IF NOT EXISTS schedule_due ON ${schedule} (next_boundary_at, name);
+
+-- Who may fire. Instants and lengths in microseconds, since a lease may be short.
+CREATE TABLE IF NOT EXISTS ${lease} (
+    name text CONSTRAINT lease_pk PRIMARY KEY,
+    owner text NOT NULL,
+    taken_at_us bigint NOT NULL,
+    expires_at_us bigint NOT NULL,
+    lease_us bigint NOT NULL
+);
+
+-- The events that a consumer has seen.
+CREATE TABLE IF NOT EXISTS ${inbox} (
+    consumer text NOT NULL,
+    event_id text NOT NULL,
+    seen_at bigint NOT NULL,
+    CONSTRAINT inbox_pk PRIMARY KEY (consumer, event_id)
+);
+
+CREATE INDEX IF NOT EXISTS inbox_seen ON ${inbox} (consumer, seen_at);
