@@ -42,7 +42,7 @@ class JSONCodec:
         """Return compact JSON, UTF-8 where possible, else ASCII with escapes."""
         try:
             data, text = _as_json(payload)
-            faithful = _DECODER.decode(text) == payload
+            faithful = _is_flat(payload, data) or _DECODER.decode(text) == payload
         except RecursionError:
             raise InvalidPayload("payload is nested too deep to encode") from None
         except (TypeError, ValueError) as error:
@@ -148,6 +148,22 @@ def _as_json(payload: Any) -> tuple[bytes, str]:
     except UnicodeEncodeError:  # a lone surrogate: only the escaped form can carry it
         text = _ASCII_ENCODER.encode(payload)
         return text.encode(), text
+
+
+_SCALARS = frozenset({str, int, bool, float, type(None)})
+
+
+def _is_flat(payload: Any, data: bytes) -> bool:
+    """Return whether JSON cannot have changed anything: a dict of exact scalars, as most are.
+
+    What was encoded as UTF-8 holds no lone surrogates, and the encoder lets no NaN through.
+    """
+    if type(payload) is not dict or b"\\ud" in data:
+        return False
+    for key, value in payload.items():
+        if type(key) is not str or type(value) not in _SCALARS:
+            return False
+    return True
 
 
 def _fault(payload: Any) -> str | None:
