@@ -42,6 +42,7 @@ PIECE_CHARACTERS = 12
 TELLING_CHARACTERS = 4
 HIDDEN = "(not shown)"
 SECRET_BYTES = range(24, 65)
+PORTS = range(1, 65_536)
 
 _OUR_HEADERS = {
     "webhook-id", "webhook-timestamp", "webhook-signature",
@@ -280,7 +281,8 @@ def _checked_url(url: object) -> httpx.URL:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError):
         raise InvalidOptions("url", rule, HIDDEN) from None
-    if parsed.scheme not in ("http", "https") or not parsed.host:
+    port = 443 if parsed.port is None else parsed.port
+    if parsed.scheme not in ("http", "https") or not parsed.host or port not in PORTS:
         raise InvalidOptions("url", rule, HIDDEN)
     return parsed
 

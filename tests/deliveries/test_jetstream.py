@@ -8,12 +8,15 @@ import pytest
 from asgiref.sync import async_to_sync
 from nats.js.api import StreamConfig
 
-from alkstore_django import FailJob, InvalidOptions
+from alkstore_django import FailJob, InvalidOptions, StopToken
 from alkstore_django.deliveries.events import message_id
 from alkstore_django.deliveries.nats import JetStreamDelivery
 from alkstore_django.exceptions import DeliveryFailed
-from alkstore_django.handlers import _is_coroutine_function
+from alkstore_django.handlers import _is_coroutine_function, handlers_on
+from alkstore_django.models import Job
 from alkstore_django.testing import drain
+from alkstore_django.worker.loop import Worker
+from alkstore_django.worker.options import WorkerOptions
 from tests.deliveries.conftest import Event
 from tests.support.nats_server import nats_server
 
@@ -223,14 +226,6 @@ def test_reconnects(tmp_path):
 # -- connections ---------------------------------------------------------------------------------
 
 
-async def connections(server):
-    """The number of connections that the server has, but for the one that asks."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    await reader.readline()
-    writer.close()
-    return None
-
-
 def test_one_connection_for_many(server, monkeypatch):
     """Deliveries at the same time share one connection, and each event is there once."""
     connected = counted_connections(monkeypatch)
@@ -289,12 +284,6 @@ def test_cancelled_while_it_connects(server, monkeypatch):
 
 def test_in_the_worker(alias, make_queue, server, monkeypatch):
     """7.1 The worker runs it on its event loop, and closes the connection at its end."""
-    from alkstore_django import StopToken
-    from alkstore_django.handlers import handlers_on
-    from alkstore_django.models import Job
-    from alkstore_django.worker.loop import Worker
-    from alkstore_django.worker.options import WorkerOptions
-
     connected = counted_connections(monkeypatch)
     delivery = JetStreamDelivery(server.url, "shop.orders")
     assert _is_coroutine_function(delivery)
@@ -309,8 +298,8 @@ def test_in_the_worker(alias, make_queue, server, monkeypatch):
     handlers = list(handlers_on(alias).values())
     jobs = Job.objects.db_manager(alias)
     Worker(jobs, handlers, options, stop=StopToken(), stop_now=StopToken()).run()
-    assert len(messages(server)) == 20
     assert len(connected) == 1 and connected[0].is_closed
+    assert len(messages(server)) == 20
     queue.enqueue({"n": 20})
     assert drain(queue)
     assert len(messages(server)) == 21

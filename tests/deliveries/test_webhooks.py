@@ -338,9 +338,9 @@ def test_nothing_secret_is_told(receiver, deliver):
     url = f"http://user:pa55word@{receiver.host}/hooks/t0ken?key=t0ken"
     for body in (Event().payload_bytes, b'wrong: {"order":7,"note":"tea...', b"sent: Bearer t0ken"):
         receiver.answers(500, body)
-        error = refusal(deliver, url=url, headers={"Authorization": "Bearer t0ken"})
+        error = refusal(deliver, url=url, headers={"X-Key": "Bearer t0ken"})
         assert str(error) == f"{receiver.host} answered 500: (not shown)"
-    assert receiver.requests[0].headers["authorization"] == "Bearer t0ken"
+    assert receiver.requests[0].headers["x-key"] == "Bearer t0ken"
     delivery = WebhookDelivery(url, SECRET)
     delivery.close()
     assert repr(delivery) == f"<WebhookDelivery to {receiver.host}>"
@@ -442,8 +442,8 @@ def test_arguments(field, value):
     with pytest.raises(InvalidOptions) as raised:
         WebhookDelivery(**given)
     assert raised.value.field == field
-    if field in ("url", "secret") and isinstance(value, str) and value:
-        assert value not in str(raised.value) and value != raised.value.value
+    if field in ("url", "secret") and isinstance(value, str):
+        assert raised.value.value == "(not shown)"
 
 
 def test_secret_without_its_prefix(receiver, deliver):

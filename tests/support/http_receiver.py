@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.receiver.requests.append(Request(self.path, {}, b"", 0))
         Exchange(self, self.server.receiver.stopping).answer(200)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *args: object) -> None:
         """Say nothing."""
 
 
