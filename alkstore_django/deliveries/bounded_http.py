@@ -18,7 +18,7 @@ import httpx
 
 IDLE_CONNECTIONS = 20
 IDLE_S = 15.0
-WRITE_BYTES = 65_536
+WRITE_BYTES = 16_384
 
 _ends_at: ContextVar[float | None] = ContextVar("ends_at", default=None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -85,7 +86,7 @@ class JetStreamDelivery:
         if not self._timeout_s:
             raise InvalidOptions("timeout_s", "must be above 0 s", timeout_s)
         self._source = checked_source(source)
-        self._options = options
+        self._options = _checked_options(options)
         self._lines: dict[asyncio.AbstractEventLoop, _Line] = {}
         self._lock = threading.Lock()
 
@@ -232,6 +233,14 @@ def _is_server(server: str) -> bool:
 
 def _host(server: str) -> str:
     return urlsplit(server).netloc.rpartition("@")[2]
+
+
+def _checked_options(options: dict[str, Any]) -> dict[str, Any]:
+    known = inspect.signature(Client.connect).parameters
+    for name in options:
+        if name not in known:
+            raise InvalidOptions(name, "must be an option of nats.connect", HIDDEN)
+    return options
 
 
 def _checked_subject(subject: object) -> Subject:

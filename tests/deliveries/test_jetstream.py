@@ -318,6 +318,7 @@ def test_in_the_worker(alias, make_queue, server, monkeypatch):
         *(("stream", s) for s in ("", 1)),
         *(("timeout_s", t) for t in (0, -1, None, True)),
         ("source", 1),
+        ("pasword", "pa55"),
     ],
 )  # fmt: skip
 def test_arguments(field, value):

@@ -3,6 +3,7 @@
 import base64
 import datetime as dt
 import email.utils
+import socket
 import threading
 import time
 
@@ -244,6 +245,39 @@ def test_total_time(receiver, deliver, answer):
     with took_at_most(SHORT_S + GRACE_S):
         error = refusal(deliver, timeout_s=SHORT_S)
     assert error.receiver == receiver.host and "Timeout" in error.reason
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_receiver_that_does_not_listen(deliver, scheme):
+    """Neither a large payload that nobody reads nor a handshake that nobody answers takes longer."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}/"
+        event = Event(payload_bytes=b"x" * 20_000_000)
+        with took_at_most(SHORT_S + GRACE_S):
+            assert "Timeout" in refusal(deliver, event=event, url=url, timeout_s=SHORT_S).reason
+
+
+def test_receiver_that_reads_slowly(deliver):
+    """Nor does a payload that is read bit by bit, each bit in time."""
+
+    def read_slowly():
+        connection, _ = slow.accept()
+        with connection:
+            while not done.wait(0.02) and connection.recv(8_192):
+                pass
+
+    done = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as slow:
+        thread = threading.Thread(target=read_slowly)
+        thread.start()
+        event = Event(payload_bytes=b"x" * 20_000_000)
+        url = f"http://127.0.0.1:{slow.getsockname()[1]}/"
+        try:
+            with took_at_most(SHORT_S + GRACE_S):
+                assert "Timeout" in refusal(deliver, event=event, url=url, timeout_s=SHORT_S).reason
+        finally:
+            done.set()
+            thread.join()
 
 
 @pytest.mark.parametrize("status", [200, 500])
