@@ -9,7 +9,9 @@
     ├── InvalidPayload(ValueError)     a payload cannot be stored, or stored bytes cannot be read
     ├── LeadershipLost                 the scheduler's lease could not be renewed
     ├── StoreClosed                    the store was closed by its owner
-    └── TransactionRequired            the operation needs an open transaction
+    ├── TransactionRequired            the operation needs an open transaction
+    ├── DeliveryFailed                 a ready delivery did not reach its receiver, or was refused
+    └── InvalidSignature               a webhook is not signed with the secret, or is too old
     JobSignal                          raised by handlers: an outcome, not an error
     ├── RetryJob                       run this job again later
     └── FailJob                        bury this job now
@@ -129,6 +131,34 @@ class TransactionRequired(AlkstoreError):
             f"{self.operation} must run inside transaction.atomic(using={self.using!r}); "
             "no transaction is open there"
         )
+
+
+class DeliveryFailed(AlkstoreError):
+    """An event was not taken by its receiver; it is delivered again by the curve.
+
+    Attributes:
+        receiver: the host, without user, path or query.
+        reason: what went wrong there; never the payload, never a secret.
+    """
+
+    def __init__(self, receiver: str, reason: str) -> None:
+        super().__init__(receiver, reason)
+        self.receiver = receiver
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.receiver} {self.reason}"
+
+
+class InvalidSignature(AlkstoreError):
+    """A webhook is not from who holds the secret, or is not fresh; carries the ``reason``."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the webhook is refused: {self.reason}"
 
 
 class JobSignal(Exception):

@@ -111,6 +111,8 @@ class LoopPool:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        # What handlers hold open for as long as the loop runs, such as a delivery's connection.
+        await asyncio.get_running_loop().shutdown_asyncgens()
         await sync_to_async(self._session.close)()
 
     def _begin(self, batch: list[RunningJob]) -> None:

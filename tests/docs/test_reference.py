@@ -23,6 +23,8 @@ from alkstore_django.conf import (
     store_settings,
 )
 from alkstore_django.core.options import QueueOptions
+from alkstore_django.deliveries.nats import JetStreamDelivery
+from alkstore_django.deliveries.webhooks import WebhookDelivery, verify, webhook_client
 from alkstore_django.management.commands.alkstore_worker import Command
 from alkstore_django.testing import FrozenClock, drain, frozen_time
 from alkstore_django.worker.tally import OUTCOMES
@@ -86,6 +88,10 @@ def test_public_attributes(owner: type) -> None:
         ("queues", Store.close),
         ("queues", StopToken.wait),
         ("queues", StopToken.on_stop),
+        ("deliveries", WebhookDelivery),
+        ("deliveries", webhook_client),
+        ("deliveries", verify),
+        ("deliveries", JetStreamDelivery),
         ("testing", drain),
         ("testing", frozen_time),
         ("testing", FrozenClock.advance),

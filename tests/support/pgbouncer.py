@@ -1,7 +1,7 @@
 """A PgBouncer of a test's own, in front of the run's server.
 
 It is the one on the path, the one that ALKSTORE_TEST_PGBOUNCER names, or the one that
-``.ci/pgbouncer`` has unpacked into the virtual environment.
+``.ci/servers`` has unpacked into the virtual environment.
 """
 
 import os
@@ -97,7 +97,7 @@ def _program() -> str:
     unpacked = UNPACKED / "usr" / "sbin" / "pgbouncer"
     assert unpacked.exists(), (
         "no PgBouncer: install it, name it in ALKSTORE_TEST_PGBOUNCER, or run "
-        f"`.ci/pgbouncer {sys.executable}` where there is apt"
+        f"`.ci/servers {sys.executable}` where there is apt"
     )
     return str(unpacked)
 
