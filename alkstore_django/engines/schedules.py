@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 from ..core.schedules import (
     Advance,
@@ -45,27 +46,16 @@ class Schedules(ABC):
 
         Law: CONTRACT 4.1, 4.3.
         """
-        stamps = registration.stamps
-        values = {
-            "name": registration.name,
-            "spec": registration.spec,
-            "interval_s": registration.interval_s,
-            "queue": stamps.queue,
-            "codec": stamps.codec,
-            "priority": stamps.priority,
-            "max_attempts": stamps.max_attempts,
-            "visibility_timeout_s": stamps.visibility_timeout_s,
-            "backoff_base_s": stamps.backoff_base_s,
-            "expires_us": stamps.expires_us,
-            "declared": registration.declared,
-            "payload": registration.payload,
-        }
-        if self._runner.rows(self.sql.IS_REGISTERED, **values)[0][0]:
+        if self.is_registered(registration):
             return Registered.LEFT
-        rows = self._runner.rows(self.sql.REGISTER, **values)
+        rows = self._runner.rows(self.sql.REGISTER, **_values(registration))
         if not rows:
             return Registered.LEFT
         return Registered.ADDED if rows[0][0] == 1 else Registered.CHANGED
+
+    def is_registered(self, registration: Registration) -> bool:
+        """Return whether the schedule is stored just so; a pure read."""
+        return bool(self._runner.rows(self.sql.IS_REGISTERED, **_values(registration))[0][0])
 
     def unregister(self, name: str, *, only_declared: bool = False) -> bool:
         """Delete the schedule of that name; return whether there was one.
@@ -162,3 +152,11 @@ class Schedules(ABC):
         Law: CONTRACT 4.4.
         """
         return self._runner.count(self.sql.RELEASE_LEASE, name=name, owner=owner) == 1
+
+
+def _values(registration: Registration) -> dict[str, Any]:
+    """Return a registration as its statements take it."""
+    values = registration._asdict() | registration.stamps.as_dict()
+    for name in ("stamps", "delay_us", "run_at"):  # a boundary decides when its job may run
+        del values[name]
+    return values

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from django.core.exceptions import ImproperlyConfigured
 
 from ..commit_wake import wake_after_commit
@@ -49,23 +47,32 @@ def unregister(engine: Engine, name: str, *, only_declared: bool = False) -> boo
     return is_gone
 
 
-def register_declared(engine: Engine) -> Iterator[tuple[str, Registered]]:
-    """Store what is declared on the engine's alias; yield each name and what was done.
+def register_declared(
+    engine: Engine, *, pruning: bool = False
+) -> tuple[list[tuple[str, Registered]], list[str]]:
+    """Bring what is declared on the engine's alias into the database, in one transaction.
 
+    Where nothing is to be changed, nothing is locked or written.
+
+    Args:
+        pruning: also delete those that were declared once and are declared no more.
+    Returns:
+        each declared name with what was done, and the names deleted; both sorted.
     Raises:
         InvalidPayload: a payload is larger than the setting allows; nothing was stored.
     """
-    declared = declared_on(engine.using)
+    declared = sorted(
+        declared_on(engine.using), key=lambda found: found.name
+    )  # one order for all, so that none deadlocks
+    limit = engine.settings.max_payload_bytes
     for registration in declared:
-        limit = engine.settings.max_payload_bytes
         check_size(registration.payload, queue=registration.stamps.queue, max_bytes=limit)
-    for registration in declared:
-        yield registration.name, register(engine, registration)
-
-
-def prune(engine: Engine) -> Iterator[str]:
-    """Delete the stored schedules that were declared once and are no more; yield their names."""
-    declared = {registration.name for registration in declared_on(engine.using)}
-    for name in engine.schedules.declared_names():
-        if name not in declared and unregister(engine, name, only_declared=True):
-            yield name
+    names = {registration.name for registration in declared}
+    done = dict.fromkeys(sorted(names), Registered.LEFT)
+    ahead = [found for found in declared if not engine.schedules.is_registered(found)]
+    gone = [name for name in engine.schedules.declared_names() if pruning and name not in names]
+    if ahead or gone:
+        with engine.together():
+            done |= {found.name: register(engine, found) for found in ahead}
+            gone = [name for name in gone if unregister(engine, name, only_declared=True)]
+    return list(done.items()), gone

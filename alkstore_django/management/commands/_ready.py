@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from django.core.management.base import CommandError
 from django.db import Error, connections
@@ -31,10 +32,17 @@ def check_tables(engine: Engine) -> None:
         )
 
 
-def wait_until_ready(engine: Engine, stop: StopToken, sender: type, whom: str) -> bool:
+def wait_until_ready(
+    engine: Engine,
+    stop: StopToken,
+    sender: type,
+    whom: str,
+    then: Callable[[], object] = lambda: None,
+) -> bool:
     """Wait for the database, then check it; return False if stopped meanwhile.
 
     Args:
+        then: done once all is well; again if the database goes away under it.
         whom: what cannot run if the database is of the wrong kind: "worker", "scheduler".
     """
     reported = False
@@ -43,6 +51,7 @@ def wait_until_ready(engine: Engine, stop: StopToken, sender: type, whom: str) -
             if fault := engine.worker_fault():
                 raise CommandError(f"No {whom} can run on {engine.using!r}: {fault}.")
             check_tables(engine)
+            then()
         except Error as error:
             if not engine.is_outage(error):
                 raise

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+
+from django.core.management.base import CommandError
 
 from ...core.instants import as_datetime
 from ...core.schedules import LedgerLine, Registered
 from ...engines.base import Engine
-from ...scheduling.declarations import prune, register_declared
+from ...exceptions import AlkstoreError
+from ...scheduling.declarations import register_declared
 
 
-def registering(engine: Engine, *, pruning: bool = False) -> Iterator[str]:
-    """Register what is declared, and tell of each what was done; the work is in the telling."""
-    counts = dict.fromkeys(Registered, 0)
-    n_removed = 0
-    for name, done in register_declared(engine):
-        counts[done] += 1
-        if done is not Registered.LEFT:
-            yield f"Schedule {name!r} {done}"
-    for name in prune(engine) if pruning else ():
-        n_removed += 1
-        yield f"Schedule {name!r} removed"
-    told = " ".join(f"{done}={n}" for done, n in counts.items())
-    yield f"Schedules declared: {told}" + (f" removed={n_removed}" if pruning else "")
+def register_and_tell(engine: Engine, *, pruning: bool = False) -> list[str]:
+    """Register what is declared; return what is to be said of it.
+
+    Raises:
+        CommandError: a schedule cannot be stored.
+    """
+    try:
+        declared, gone = register_declared(engine, pruning=pruning)
+    except AlkstoreError as error:
+        raise CommandError(f"A declared schedule cannot be stored: {error}") from None
+    lines = [f"Schedule {name!r} {done}" for name, done in declared if done != Registered.LEFT]
+    lines += [f"Schedule {name!r} removed" for name in gone]
+    counts = Counter(done for _, done in declared)
+    told = " ".join(f"{done}={counts[done]}" for done in Registered)
+    return [*lines, f"Schedules declared: {told}" + (f" removed={len(gone)}" if pruning else "")]
 
 
 def listing(lines: Sequence[LedgerLine]) -> Iterator[str]:
@@ -48,7 +54,7 @@ def listing(lines: Sequence[LedgerLine]) -> Iterator[str]:
 
 def accounts(lines: Sequence[LedgerLine]) -> Iterator[str]:
     """A table of what became of each schedule's boundaries."""
-    rows = [
+    rows: list[Sequence[str]] = [
         (
             line.name,
             str(line.n_expected),

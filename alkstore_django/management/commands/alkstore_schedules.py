@@ -9,11 +9,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ...core.stop import StopToken
 from ...engines.base import Engine
-from ...exceptions import AlkstoreError, LeadershipLost
+from ...exceptions import LeadershipLost
 from ...scheduling.runner import Runner
 from ...worker.os_signals import stop_on_signals
 from ._ready import check_tables, engine_of, wait_until_ready
-from ._schedule_lines import accounts, listing, registering
+from ._schedule_lines import accounts, listing, register_and_tell
 from ._worker_lines import shown_log
 
 EXIT_CODES = (
@@ -96,9 +96,10 @@ class Command(BaseCommand):
     def _run(self, engine: Engine, options: dict[str, Any]) -> None:
         stop = StopToken()
         with stop_on_signals(stop, StopToken()):
-            if not wait_until_ready(engine, stop, type(self), "scheduler"):
+            if not wait_until_ready(
+                engine, stop, type(self), "scheduler", lambda: self._register(engine, options)
+            ):
                 return
-            self._register(engine, options)
             runner = Runner(engine.using, stop, on_gained=lambda: self._say(["Leading"]))
             self._say([f"Scheduler on {engine.display_name} ({engine.using}), standing by"])
             while not stop.stopped:
@@ -111,10 +112,7 @@ class Command(BaseCommand):
             self._say(["Scheduler stopped"])
 
     def _register(self, engine: Engine, options: dict[str, Any]) -> None:
-        try:
-            self._say(list(registering(engine, pruning=options["prune"])))
-        except AlkstoreError as error:
-            raise CommandError(f"A declared schedule cannot be stored: {error}") from None
+        self._say(register_and_tell(engine, pruning=options["prune"]))
 
     def _say(self, lines: Iterable[str]) -> None:
         if self._verbosity > 0:

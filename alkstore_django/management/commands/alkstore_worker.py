@@ -22,7 +22,7 @@ from ...worker.supervised import run_supervised
 from ...worker.supervisor import Supervisor
 from ...worker.tally import Tally
 from ._ready import engine_of, wait_until_ready
-from ._schedule_lines import registering
+from ._schedule_lines import register_and_tell
 from ._worker_lines import goodbye, hello, shown_log
 from ._worker_options import EXIT_CODES, add_options
 from ._worker_plan import assignment, check_processes, health_file, is_reloading
@@ -156,10 +156,12 @@ class Command(BaseCommand):
 
     def _is_ready(self, stop: StopToken) -> bool:
         """Wait for the database, check it, register schedules; False if stopped meanwhile."""
-        is_ready = wait_until_ready(self._engine, stop, type(self), "worker")
-        if is_ready and self._assignment.options.with_schedules:
-            self._say(list(registering(self._engine)))
-        return is_ready
+
+        def register() -> None:
+            if self._assignment.options.with_schedules:
+                self._say(register_and_tell(self._engine))
+
+        return wait_until_ready(self._engine, stop, type(self), "worker", register)
 
     def _beat(self) -> None:
         if self._health is not None:
