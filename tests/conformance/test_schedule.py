@@ -1,6 +1,7 @@
 """Registering: 4.1 to 4.3, 4.6, FR-055, FR-112, FR-114, FR-120, FR-122."""
 
 import datetime as dt
+import itertools
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -309,10 +310,9 @@ def test_rolled_back_with_the_caller(alias, clock):
     with pytest.raises(Undo), transaction.atomic(using=alias):
         assert unschedule("s", using=alias)
         raise Undo
-    with transaction.atomic(using=alias):
-        with pytest.raises(Undo), transaction.atomic(using=alias):
-            register(alias, spec="@every 2m")
-            raise Undo
+    with transaction.atomic(using=alias), pytest.raises(Undo), transaction.atomic(using=alias):
+        register(alias, spec="@every 2m")
+        raise Undo
     assert schedule_row(alias, "s") == before
 
 
@@ -379,7 +379,7 @@ def test_summer_time_is_nothing_to_us(alias, clock):
             boundaries.append(Schedule.objects.using(alias).get(name="d").next_boundary_at)
             clock.advance(86_400)
             assert run_due_schedules(alias) == 1
-    gaps = {later - sooner for sooner, later in zip(boundaries, boundaries[1:], strict=False)}
+    gaps = {later - sooner for sooner, later in itertools.pairwise(boundaries)}
     assert gaps == {dt.timedelta(seconds=86_400)}
 
 
