@@ -17,6 +17,7 @@ from .exceptions import (
 )
 from .handles import JobHandle, Listener
 from .queues import Queue
+from .schedules import declare_schedule, run_schedules, schedule, unschedule
 from .stores import Store
 
 __version__ = "0.1.0"
@@ -45,4 +46,8 @@ __all__ = [
     "StoreClosed",
     "SweepResult",
     "TransactionRequired",
+    "declare_schedule",
+    "run_schedules",
+    "schedule",
+    "unschedule",
 ]

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class AlkstoreConfig(AppConfig):
-    """Registers the checks, discovers the apps' queues; runs no SQL."""
+    """Registers the checks, discovers the apps' queues and schedules; runs no SQL."""
 
     name = "alkstore_django"
     verbose_name = _("Durable jobs")
@@ -17,4 +17,4 @@ class AlkstoreConfig(AppConfig):
     def ready(self) -> None:
         from . import checks  # noqa: F401  registers the system checks
 
-        autodiscover_modules("queues")
+        autodiscover_modules("queues", "schedules")

@@ -12,6 +12,7 @@
                 "OPTIONS": {},          # connection parameters that replace the alias's own
             },
             "MAX_PAYLOAD_BYTES": 67_108_864,
+            "LEASE_S": 15,              # how long a scheduler leads without renewing, seconds
         },
     }
 """
@@ -50,6 +51,7 @@ class StoreSettings:
     notify: bool = True
     listen: ListenSettings = field(default_factory=ListenSettings)
     max_payload_bytes: int = 64 * 1024 * 1024
+    lease_s: float = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ def store_settings(using: str) -> StoreSettings:
         notify=options.get("NOTIFY", True),
         listen=ListenSettings(listen.get("ALIAS"), dict(listen.get("OPTIONS", {}))),
         max_payload_bytes=options.get("MAX_PAYLOAD_BYTES", 64 * 1024 * 1024),
+        lease_s=float(options.get("LEASE_S", 15)),
     )
 
 
@@ -161,6 +164,13 @@ def _interval_rule(value: object) -> str | None:
     return None
 
 
+def _lease_rule(value: object) -> str | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 1 <= value <= 3600:  # type: ignore[operator]
+        return "must be a number of seconds from 1 to 3600"
+    return None
+
+
 def _bool_rule(value: object) -> str | None:
     return None if isinstance(value, bool) else "must be True or False"
 
@@ -182,6 +192,7 @@ _RULES = {
     "NOTIFY": _bool_rule,
     "LISTEN": _listen_rule,
     "MAX_PAYLOAD_BYTES": _bytes_rule,
+    "LEASE_S": _lease_rule,
 }
 
 

@@ -20,6 +20,14 @@ wake_lost          the LISTEN connection broke                         error (no
 wake_restored      it is back                                          (no job)
 store_lost         a worker cannot reach its database                  error (no job)
 store_restored     it can again                                        (no job)
+leadership_gained  a scheduler begins to lead                          (no job)
+leadership_lost    its lease could not be renewed                      (no job)
+schedule_fired     a schedule's boundaries became jobs                 schedule, queue,
+                                                                       n_fired (no job)
+boundaries_skipped too many had been missed                            schedule, queue,
+                                                                       n_skipped (no job)
+schedule_failed    a schedule cannot be fired; within a minute told    schedule, queue,
+                   only once                                           exception (no job)
 =================  ==================================================  =====================
 """
 
@@ -43,14 +51,20 @@ wake_lost = Signal(use_caching=True)
 wake_restored = Signal(use_caching=True)
 store_lost = Signal(use_caching=True)
 store_restored = Signal(use_caching=True)
+leadership_gained = Signal(use_caching=True)
+leadership_lost = Signal(use_caching=True)
+schedule_fired = Signal(use_caching=True)
+boundaries_skipped = Signal(use_caching=True)
+schedule_failed = Signal(use_caching=True)
 
 worker_logger = logging.getLogger("alkstore_django.worker")
 wake_logger = logging.getLogger("alkstore_django.wake")
+scheduler_logger = logging.getLogger("alkstore_django.scheduler")
 
 
-def is_heard(signal: Signal) -> bool:
+def is_heard(signal: Signal, logger: logging.Logger = worker_logger) -> bool:
     """Return whether ``announce`` would do anything for a signal that is logged as DEBUG."""
-    return bool(signal.receivers) or worker_logger.isEnabledFor(logging.DEBUG)
+    return bool(signal.receivers) or logger.isEnabledFor(logging.DEBUG)
 
 
 def announce(signal: Signal, sender: type, **event: Any) -> None:
@@ -121,6 +135,37 @@ def _log_store_restored(using: str, **_: Any) -> None:
     worker_logger.warning("Database restored: using=%s", using)
 
 
+def _log_leadership_gained(using: str, **_: Any) -> None:
+    scheduler_logger.info("Leadership gained: using=%s", using)
+
+
+def _log_leadership_lost(using: str, **_: Any) -> None:
+    scheduler_logger.warning("Leadership lost: using=%s", using)
+
+
+def _log_schedule_fired(using: str, schedule: str, queue: str, n_fired: int, **_: Any) -> None:
+    extra = {"using": using, "schedule": schedule, "queue": queue, "n_fired": n_fired}
+    text = "Schedule fired name=%s queue=%s n=%s"
+    scheduler_logger.debug(text, schedule, queue, n_fired, extra=extra)
+
+
+def _log_boundaries_skipped(
+    using: str, schedule: str, queue: str, n_skipped: int, **_: Any
+) -> None:
+    extra = {"using": using, "schedule": schedule, "queue": queue, "n_skipped": n_skipped}
+    text = "Schedule skipped boundaries name=%s queue=%s n=%s"
+    scheduler_logger.warning(text, schedule, queue, n_skipped, extra=extra)
+
+
+def _log_schedule_failed(
+    using: str, schedule: str, queue: str, exception: BaseException, **_: Any
+) -> None:
+    extra = {"using": using, "schedule": schedule, "queue": queue}
+    text = "Schedule failed, the others go on: name=%s queue=%s error=%s"
+    error = type(exception).__name__
+    scheduler_logger.error(text, schedule, queue, error, extra=extra, exc_info=exception)
+
+
 _LOG_LINES: dict[Signal, Callable[..., None]] = {
     job_claimed: _log_claimed,
     job_acked: _log_acked,
@@ -132,4 +177,9 @@ _LOG_LINES: dict[Signal, Callable[..., None]] = {
     wake_restored: _log_wake_restored,
     store_lost: _log_store_lost,
     store_restored: _log_store_restored,
+    leadership_gained: _log_leadership_gained,
+    leadership_lost: _log_leadership_lost,
+    schedule_fired: _log_schedule_fired,
+    boundaries_skipped: _log_boundaries_skipped,
+    schedule_failed: _log_schedule_failed,
 }

@@ -7,11 +7,14 @@ from typing import Any
 from django.db import connections
 
 from .access import StoreAccess
+from .core.instants import Length
 from .core.names import checked_name
-from .core.options import checked_job_id
+from .core.options import ScheduleOptions, checked_job_id
 from .core.records import Job
+from .core.stop import StopToken
 from .exceptions import TransactionRequired
 from .queues import Queue
+from .schedules import _access_for, _register, _run, _unregister
 
 
 class Store:
@@ -63,6 +66,31 @@ class Store:
         checked = checked_job_id(job_id)
         row = None if checked is None else jobs.engine.get_job(checked, queue=queue)
         return None if row is None else Job(row)
+
+    def schedule(
+        self,
+        name: str,
+        spec: str,
+        queue: str | Queue,
+        payload: Any,
+        *,
+        priority: int | None = 0,
+        max_attempts: int | None = None,
+        expires: Length | None = None,
+    ) -> None:
+        """Like ``alkstore_django.schedule``, in this store."""
+        self._access.jobs()  # raises StoreClosed
+        _access_for(queue, self.using)
+        options = ScheduleOptions(priority, max_attempts, expires)
+        _register(self._access, name, spec, queue, payload, options)
+
+    def unschedule(self, name: str) -> bool:
+        """Like ``alkstore_django.unschedule``, in this store."""
+        return _unregister(self._access, name)
+
+    def run_schedules(self, stop: StopToken) -> None:
+        """Like ``alkstore_django.run_schedules``, in this store; go on until ``stop`` is set."""
+        _run(self._access, stop)
 
     def close(self) -> None:
         """Shut the store; a second call changes nothing."""

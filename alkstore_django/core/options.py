@@ -104,6 +104,22 @@ class EnqueueOptions:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleOptions:
+    """The options of one ``schedule`` call: those of an enqueue that a boundary leaves open."""
+
+    priority: int | None = 0
+    max_attempts: int | None = None
+    expires: Length | None = None
+
+    def stamps(self, queue: str, codec: str, options: QueueOptions) -> Stamps:
+        """Resolve against a queue's options; raise ``InvalidOptions`` for what breaks a rule."""
+        enqueue = EnqueueOptions(
+            priority=self.priority, max_attempts=self.max_attempts, expires=self.expires
+        )
+        return enqueue.stamps(queue, codec, options)
+
+
 def checked_max_attempts(value: object) -> int:
     """Return a budget of attempts: an int from 1 to 2**31 - 1."""
     return _checked_int("max_attempts", value, at_least=1, at_most=INT32_MAX)

@@ -116,10 +116,15 @@ def encode_payload(codec: Codec, payload: Any, *, queue: str, max_bytes: int) ->
     if not isinstance(data, bytes):
         reason = f"codec {codec.name!r} must return bytes, not {type(data).__name__}"
         raise InvalidPayload(reason, queue)
+    check_size(data, queue=queue, max_bytes=max_bytes)
+    return data
+
+
+def check_size(data: bytes, *, queue: str, max_bytes: int) -> None:
+    """Raise ``InvalidPayload`` for an encoded payload that is too large."""
     if len(data) > max_bytes:
         reason = f"payload must be at most {max_bytes} bytes, got {len(data)}"
         raise InvalidPayload(reason, queue)
-    return data
 
 
 def decode_payload(codec_name: str, own: Codec | None, data: bytes, *, queue: str) -> Any:

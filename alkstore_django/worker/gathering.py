@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from django.db import Error, connections
 
-from .outage import Outage
+from ..outage import Outage
 from .running import Outcome, RunningJob, RunningJobs
 from .settling import Settled, Settler
 from .write_turn import WriteTurn

@@ -22,15 +22,16 @@ from ..core.records import Job, JobRow
 from ..core.stop import StopToken
 from ..engines.base import Subscription
 from ..handlers import Handler
+from ..outage import Outage
 from ..signals import announce, is_heard, job_claimed
 from .event_loop import LoopPool
 from .filling import Filler
 from .gathering import Gatherer
 from .options import WorkerOptions, new_worker_id
-from .outage import Outage
 from .pool import HandlerPool
 from .renewal import Renewer
 from .running import RunningJob, RunningJobs, timed_out
+from .scheduler_thread import SchedulerThread
 from .settling import Settler
 from .slots import Slots
 from .tally import Tally
@@ -123,6 +124,7 @@ class Worker:
             write_turn=self._write_turn,
             hand_over=self._hand_over,
         )
+        self._scheduler = SchedulerThread(jobs.db, on_death=self._mailbox.put)
         self._posted_wakes: set[str | None] = set()
         self._grace_ends_at: float | None = None
 
@@ -274,12 +276,16 @@ class Worker:
         self._stop_now.on_stop(self._ring)
         self._renewer.start()
         self._gatherer.start()
+        if self.options.with_schedules:
+            self._stop.on_stop(self._scheduler.ask_to_stop)
+            self._scheduler.start()
         names = [handler.queue.name for handler in self._handlers]
         engine = self._jobs.engine
         return engine.subscribe(names, on_wake=self._post_wake, must_connect=False)
 
     def _close(self, subscription: Subscription) -> None:
         subscription.close()
+        self._scheduler.stop()
         self._renewer.stop()
         self._loop_pool.stop()
         self._pool.stop()

@@ -25,6 +25,7 @@ class WorkerOptions:
         heartbeat_interval_s: how often to renew at the least; None: a third of each job's
             visibility timeout.
         shutdown_timeout_s: how long running handlers may go on after a stop.
+        with_schedules: run a scheduler beside the worker; does not go with drain.
     """
 
     threads: int = 4
@@ -35,12 +36,15 @@ class WorkerOptions:
     shutdown_timeout_s: float = 30.0
     async_jobs: int = 100
     limits: Mapping[str, int] = field(default_factory=dict)
+    with_schedules: bool = False
 
     def __post_init__(self) -> None:
         for name in ("threads", "async_jobs"):
             _check_count(name, getattr(self, name))
         for queue_name, limit in self.limits.items():
             _check_count(f"limits[{queue_name!r}]", limit)
+        if self.with_schedules and self.drain:
+            raise InvalidOptions("with_schedules", "does not go with drain", self.with_schedules)
         if not self.shutdown_timeout_s >= 0:
             raise InvalidOptions(
                 "shutdown_timeout_s", "must be at least 0", self.shutdown_timeout_s

@@ -22,6 +22,7 @@ def test_everything_is_optional(settings):
     assert conf.store_aliases() == ("default",)
     made = conf.store_settings("default")
     assert (made.schema, made.poll_interval_s, made.notify) == ("alkstore", 1, True)
+    assert made.lease_s == 15
     assert [found for found in checks.run_checks() if found.id == "alkstore.E001"] == []
 
 
@@ -74,6 +75,7 @@ def test_an_unknown_key_is_an_error_with_a_suggestion(settings, setting, suggest
     [
         ("SCHEMA", ["", None, 1, "a\x00b", "s" * 64, "é" * 32, "a\ud800"]),
         ("POLL_INTERVAL_S", [0, -1, True, None, "1", math.nan, math.inf, 10**400]),
+        ("LEASE_S", [0, 0.9, -1, 3601, True, None, "15", math.nan, math.inf, 10**400]),
         ("NOTIFY", [None, 0, 1, "yes"]),
         ("LISTEN", [None, [], "direct", {"OPTIONS": None}, {"OPTIONS": "x=1"}]),
         ("MAX_PAYLOAD_BYTES", [0, -1, True, None, "1", 1.5, math.nan, 10**400]),

@@ -3,9 +3,18 @@
 import re
 from types import ModuleType
 
-from alkstore_django.engines.postgres import sql as postgres
-from alkstore_django.engines.sqlite import sql as sqlite
+import pytest
 
+from alkstore_django.engines.postgres import schedule_sql as postgres_schedules
+from alkstore_django.engines.postgres import sql as postgres_jobs
+from alkstore_django.engines.sqlite import schedule_sql as sqlite_schedules
+from alkstore_django.engines.sqlite import sql as sqlite_jobs
+
+TWINS = [
+    pytest.param(postgres_jobs, sqlite_jobs, id="jobs"),
+    pytest.param(postgres_schedules, sqlite_schedules, id="schedules"),
+]
+MODULES = (postgres_jobs, sqlite_jobs, postgres_schedules, sqlite_schedules)
 PARAMETER = re.compile(r"%\((\w+)\)s")
 
 
@@ -27,25 +36,34 @@ ONLY_POSTGRES = {
     "CLAIM_AHEAD",  # no dead entries in its indexes,
     "ACK_FREE",  # and no locks on single rows
 }  # fmt: skip
+# What SQLite takes as one JSON text, and the arrays that it stands for.
+IN_JSON = {
+    "claims": {"ids", "tokens"},
+    "fires": {"boundaries", "names"},
+    "advances": {"names", "froms", "nexts", "fireds", "skippeds", "lasts"},
+}
 ONLY_SQLITE = {"HAS_READY"}  # asked first, so that an idle claimant takes no write lock
 
 
-def test_the_statements_have_the_same_names_in_the_same_order():
+@pytest.mark.parametrize(("postgres", "sqlite"), TWINS)
+def test_the_statements_have_the_same_names_in_the_same_order(postgres, sqlite):
     """1.1 Both sql.py hold the same statements, in the same order."""
     theirs = [name for name in constants(postgres) if name not in ONLY_POSTGRES]
     ours = [name for name in constants(sqlite) if name not in ONLY_SQLITE]
     assert theirs == ours
 
 
-def test_the_statements_have_the_same_parameters():
+@pytest.mark.parametrize(("postgres", "sqlite"), TWINS)
+def test_the_statements_have_the_same_parameters(postgres, sqlite):
     """1.1 Each statement takes the same parameters on both engines."""
     differing = {}
     for name in constants(postgres).keys() & constants(sqlite).keys():
         theirs, ours = (
             set(PARAMETER.findall(constants(module)[name])) for module in (postgres, sqlite)
         )
-        if "claims" in ours:  # pairs in JSON, where PostgreSQL takes two arrays
-            ours = ours - {"claims"} | {"ids", "tokens"}
+        for name_in_json, arrays in IN_JSON.items():
+            if name_in_json in ours:
+                ours = ours - {name_in_json} | arrays
         if theirs != ours:
             differing[name] = theirs ^ ours
     assert differing == {}
@@ -53,7 +71,7 @@ def test_the_statements_have_the_same_parameters():
 
 def test_every_statement_can_be_found_in_a_server_log():
     """1.1 A statement starts with its name as a comment; a fragment has none."""
-    for module in (postgres, sqlite):
+    for module in MODULES:
         for name, text in constants(module).items():
             if "/* alkstore:" in text:
                 assert text.startswith(f"/* alkstore:{name.lower()} */\n"), name
@@ -61,7 +79,7 @@ def test_every_statement_can_be_found_in_a_server_log():
 
 def test_every_instant_comes_from_the_database():
     """1.4 No statement takes an instant of Python's clock: the test clock is NULL in use."""
-    for module in (postgres, sqlite):
+    for module in MODULES:
         for name, text in constants(module).items():
             assert "CURRENT_TIMESTAMP" not in text.upper(), name
             assert not re.search(r"(?<![\w.])now\(\)", text), name

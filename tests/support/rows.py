@@ -10,8 +10,18 @@ from typing import Any
 from django.db import connections
 
 TABLES = {
-    "postgresql": {"job": '"alkstore"."job"', "dead_job": '"alkstore"."dead_job"'},
-    "sqlite": {"job": '"__alkstore_job"', "dead_job": '"__alkstore_dead_job"'},
+    "postgresql": {
+        "job": '"alkstore"."job"',
+        "dead_job": '"alkstore"."dead_job"',
+        "schedule": '"alkstore"."schedule"',
+        "lease": '"alkstore"."lease"',
+    },
+    "sqlite": {
+        "job": '"__alkstore_job"',
+        "dead_job": '"__alkstore_dead_job"',
+        "schedule": '"__alkstore_schedule"',
+        "lease": '"__alkstore_lease"',
+    },
 }
 NOTES = '"testapp_note"'
 MARKS = {"postgresql": "%s", "sqlite": "?"}
@@ -35,6 +45,22 @@ def count_live(alias: str) -> int:
 def count_dead(alias: str) -> int:
     """Return how many jobs are in dead storage, of all queues."""
     return _count(alias, "dead_job")
+
+
+def schedule_row(alias: str, name: str) -> dict[str, Any] | None:
+    """Return the raw columns of a schedule."""
+    vendor = connections[alias].vendor
+    statement = f"SELECT * FROM {TABLES[vendor]['schedule']} WHERE name = {MARKS[vendor]}"
+    columns, rows = _read(alias, statement, [name])
+    return dict(zip(columns, rows[0], strict=True)) if rows else None
+
+
+def live_rows(alias: str) -> list[dict[str, Any]]:
+    """Return the raw columns of all pending and processing jobs, by id."""
+    columns, rows = _read(
+        alias, f"SELECT * FROM {TABLES[connections[alias].vendor]['job']} ORDER BY id", []
+    )
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _row(alias: str, name: str, job_id: int) -> dict[str, Any] | None:

@@ -28,6 +28,21 @@ def change_live_row(alias: str, job_id: int, **columns: Any) -> None:
         assert cursor.rowcount == 1
 
 
+def change_schedule(alias: str, name: str, **columns: Any) -> None:
+    """Write columns of a schedule, past all rules."""
+    assignments = ", ".join(f"{column} = %s" for column in columns)
+    statement = f"UPDATE {_table(alias, 'schedule')} SET {assignments} WHERE name = %s"
+    with connections[alias].cursor() as cursor:
+        cursor.execute(statement, [*columns.values(), name])
+        assert cursor.rowcount == 1
+
+
+def queue_refuses_jobs(alias: str, queue: str) -> AbstractContextManager[None]:
+    """Within the block a trigger raises for each job that enters this queue."""
+    refuse = _by_engine(alias, postgresql=_postgres_refuses, sqlite=_sqlite_refuses)
+    return refuse(alias, "INSERT", _table(alias, "job"), f"NEW.queue = '{queue}'")
+
+
 def dead_storage_refuses(alias: str) -> AbstractContextManager[None]:
     """Within the block a trigger raises for each row that enters dead storage."""
     return _refusing(alias, "INSERT", "dead_job")
@@ -102,13 +117,13 @@ def _execute(alias: str, *statements: str) -> None:
 
 
 @contextmanager
-def _postgres_refuses(alias: str, event: str, table: str) -> Iterator[None]:
+def _postgres_refuses(alias: str, event: str, table: str, when: str = "true") -> Iterator[None]:
     _execute(
         alias,
         "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql"
         " AS $$ BEGIN RAISE 'refused'; END $$",
         f"CREATE TRIGGER refuse BEFORE {event} ON {table}"
-        " FOR EACH ROW EXECUTE FUNCTION public.refuse()",
+        f" FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION public.refuse()",
     )
     try:
         yield
@@ -117,10 +132,10 @@ def _postgres_refuses(alias: str, event: str, table: str) -> Iterator[None]:
 
 
 @contextmanager
-def _sqlite_refuses(alias: str, event: str, table: str) -> Iterator[None]:
+def _sqlite_refuses(alias: str, event: str, table: str, when: str = "true") -> Iterator[None]:
     _execute(
         alias,
-        f"CREATE TRIGGER refuse BEFORE {event} ON {table}"
+        f"CREATE TRIGGER refuse BEFORE {event} ON {table} WHEN {when}"
         " BEGIN SELECT RAISE(ABORT, 'refused'); END",
     )
     try:

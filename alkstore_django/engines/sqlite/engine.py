@@ -24,6 +24,7 @@ from ...core.records import Claim, Enqueued, JobRow
 from ..base import Engine, OnWake, Subscription
 from ..statements import TABLES, claimed_rows, read_schema_script
 from . import sql
+from .schedules import SQLiteSchedules
 from .wake import WatchHub, database_file, file_identity, hub_for
 
 logger = logging.getLogger("alkstore_django.engines.sqlite")
@@ -54,6 +55,7 @@ class SQLiteEngine(Engine):
 
     def __init__(self, using: str, settings: StoreSettings) -> None:
         super().__init__(using, settings, sql)
+        self.schedules = SQLiteSchedules(self)
         # Per thread: its connection, and which file that was when we first met it.
         self._opened: dict[int, tuple[Any, object]] = {}
 

@@ -36,6 +36,7 @@ def hello(
         f"poll_interval={poll_interval_s:g}s "
         f"heartbeat_interval={'auto' if heartbeat is None else f'{heartbeat:g}s'} "
         f"shutdown_timeout={options.shutdown_timeout_s:g}s drain={options.drain}"
+        + (" with_schedules=True" if options.with_schedules else "")
     )
     for handler in handlers:
         stamps = handler.queue.options

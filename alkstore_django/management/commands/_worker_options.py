@@ -49,6 +49,12 @@ def _add_what(parser: CommandParser) -> None:
         help="return once nothing is ready and nothing runs; a retry that is due later does "
         "not hold it",
     )
+    parser.add_argument(
+        "--with-schedules",
+        action="store_true",
+        help="register the declared schedules, and run a scheduler beside the worker (with "
+        "--processes, one in each: they elect a leader); does not go with --drain",
+    )
 
 
 def _add_how(parser: CommandParser) -> None:

@@ -24,6 +24,8 @@ SPEAK_AGAINST_RELOAD = {"drain": False, "processes": 1, "max_jobs": None, "max_m
 def assignment(using: str, options: dict[str, Any]) -> Assignment:
     """Return what the worker serves, and how."""
     handlers, limits = chosen_handlers(using, options["queues"])
+    if options["with_schedules"] and options["drain"]:
+        raise CommandError("--with-schedules does not go with --drain, which ends.")
     n_processes, worker_id = options["processes"], options["worker_id"]
     if worker_id is not None and n_processes > 1:
         try:
@@ -42,6 +44,7 @@ def assignment(using: str, options: dict[str, Any]) -> Assignment:
             heartbeat_interval_s=options["heartbeat_interval"],
             shutdown_timeout_s=options["shutdown_timeout"],
             limits=limits,
+            with_schedules=options["with_schedules"],
         ),
         RecyclingLimits(options["max_jobs"], options["max_memory_mb"]),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -11,12 +10,8 @@ from functools import partial
 from typing import Any, TextIO, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import Error, connections
 
-from ...conf import default_alias
 from ...core.stop import StopToken
-from ...engines.registry import engine_for
-from ...signals import announce, store_lost
 from ...worker import reloading
 from ...worker.channel import RELOADED, ChildEnd
 from ...worker.health import BEAT_EVERY_S, at_most_every
@@ -26,6 +21,8 @@ from ...worker.processes import Process, Run, close_connections, start_process
 from ...worker.supervised import run_supervised
 from ...worker.supervisor import Supervisor
 from ...worker.tally import Tally
+from ._ready import engine_of, wait_until_ready
+from ._schedule_lines import register_and_tell
 from ._worker_lines import goodbye, hello, shown_log
 from ._worker_options import EXIT_CODES, add_options
 from ._worker_plan import assignment, check_processes, health_file, is_reloading
@@ -44,12 +41,9 @@ class Command(BaseCommand):
         add_options(parser)
 
     def handle(self, **options: Any) -> None:
-        using = options["database"] or default_alias()
-        if using not in connections:
-            raise CommandError(f"DATABASES has no alias {using!r}")
         self._verbosity = options["verbosity"]
-        self._engine = engine_for(using)
-        self._assignment = assignment(using, options)
+        self._engine = engine_of(options["database"])
+        self._assignment = assignment(self._engine.using, options)
         self._n_processes = options["processes"]
         self._health = health_file(options["health_file"])
         run = self._way_to_run(options)
@@ -161,29 +155,13 @@ class Command(BaseCommand):
         )
 
     def _is_ready(self, stop: StopToken) -> bool:
-        """Wait for the database, then check it; return False if stopped meanwhile."""
-        engine = self._engine
-        reported = False
-        while not stop.stopped:
-            try:
-                if fault := engine.worker_fault():
-                    raise CommandError(f"No worker can run on {engine.using!r}: {fault}.")
-                if not engine.has_tables():
-                    raise CommandError(
-                        f"The tables of alkstore_django are missing on {engine.using!r}. Run: "
-                        f"manage.py migrate alkstore_django --database {engine.using}"
-                    )
-            except Error as error:
-                if not engine.is_outage(error):
-                    raise
-                if not reported:
-                    announce(store_lost, type(self), using=engine.using, error=error)
-                reported = True
-                engine.drop_stale_connection()
-                stop.wait(random.uniform(0.5, 2.0))
-            else:
-                return True
-        return False
+        """Wait for the database, check it, register schedules; False if stopped meanwhile."""
+
+        def register() -> None:
+            if self._assignment.options.with_schedules:
+                self._say(register_and_tell(self._engine))
+
+        return wait_until_ready(self._engine, stop, type(self), "worker", register)
 
     def _beat(self) -> None:
         if self._health is not None:

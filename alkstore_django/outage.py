@@ -7,7 +7,7 @@ import threading
 
 from django.db import Error
 
-from ..signals import announce, store_lost, store_restored
+from .signals import announce, store_lost, store_restored
 
 FIRST_PAUSE_S = 0.2
 MAX_PAUSE_S = 5.0
