@@ -1,5 +1,6 @@
 """Durable background work for Django, in the database the project already has."""
 
+from .core.events import Event
 from .core.payloads import BYTES, JSON, BytesCodec, Codec, JSONCodec
 from .core.records import Job, JobState, SweepResult
 from .core.stop import StopToken
@@ -16,6 +17,8 @@ from .exceptions import (
     TransactionRequired,
 )
 from .handles import JobHandle, Listener
+from .inbox import inbox, sweep_inbox
+from .outbox import Outbox
 from .queues import Queue
 from .stores import Store
 
@@ -27,6 +30,7 @@ __all__ = [
     "AlkstoreError",
     "BytesCodec",
     "Codec",
+    "Event",
     "FailJob",
     "InvalidName",
     "InvalidOptions",
@@ -38,6 +42,7 @@ __all__ = [
     "JobState",
     "LeadershipLost",
     "Listener",
+    "Outbox",
     "Queue",
     "RetryJob",
     "StopToken",
@@ -45,4 +50,6 @@ __all__ = [
     "StoreClosed",
     "SweepResult",
     "TransactionRequired",
+    "inbox",
+    "sweep_inbox",
 ]

@@ -25,6 +25,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ..core.frontier import Segment
 from ..core.options import Stamps
 from ..core.records import Claim, Enqueued, JobRow
+from .outbox import OutboxEngine
 from .statements import StatementRunner
 
 OnWake: TypeAlias = Callable[[str | None], None]
@@ -49,6 +50,8 @@ class Engine(StatementRunner):
     display_name: ClassVar[str]
     supports_parallel_writers: ClassVar[bool]
     """False where a transaction that writes keeps every other writer of the database out."""
+    outbox: OutboxEngine
+    """What it does for outboxes and inboxes."""
 
     # -- tables ---------------------------------------------------------------------------
 
