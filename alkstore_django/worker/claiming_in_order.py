@@ -39,23 +39,28 @@ class OrderedClaimer:
     def expect_anything(self) -> None:
         """Have the next claim bury what is spent, and search before it."""
         self._bury_spent = True
-        self._search_due = self._search_from
+        self._search_due = float("-inf")
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether the search has keys before it that wait."""
+        return bool(self._after)
 
     def claim(self, n: int) -> list[JobRow]:
         """Claim up to ``n`` ready events."""
-        self.look_at = float("inf")
         if self._bury_spent:
             self._jobs.engine.bury_spent(self._queue)
             self._bury_spent = False
-        if time.monotonic() >= self._search_due:
+        searches = time.monotonic() >= self._search_due
+        if searches:
             self._search()
-            return self._claim(n)
         rows = self._claim(n)
-        if len(rows) < n:
-            if time.monotonic() < self._search_from:
-                self.look_at = self._search_from
-            elif self._search():
+        if len(rows) < n and not searches and time.monotonic() >= self._search_from:
+            searches = True
+            if self._search():
                 rows += self._claim(n - len(rows))
+        has_more = len(rows) < n and (self._after or not searches)
+        self.look_at = self._search_from if has_more else float("inf")
         return rows
 
     def _claim(self, n: int) -> list[JobRow]:

@@ -68,8 +68,10 @@ class Filler:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the last ``fill`` could not ask, since another thread had the turn to write."""
-        return self._turn_at < float("inf")
+        """Whether the last ``fill`` could not ask, since another thread had the turn to write,
+        or has not looked everywhere."""
+        searching = any(claimer.is_searching for claimer in self._claimers.values())
+        return self._turn_at < float("inf") or searching
 
     def wake(self, queue: str | None) -> None:
         """Ask a queue again at the next fill; all of them for None."""
