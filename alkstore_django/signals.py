@@ -69,7 +69,9 @@ def _log_job(level: int, what: str, job: Job, using: str, **more: Any) -> None:
         return
     exception = more.pop("exception", None)
     outbox = outbox_of(job.queue)
-    kind, place, name = ("Job", "queue", job.queue) if outbox is None else ("Event", "outbox", outbox)
+    kind, place, name = (
+        ("Job", "queue", job.queue) if outbox is None else ("Event", "outbox", outbox)
+    )
     fields = {"job_id": job.id, place: name, "attempt": job.attempts, "using": using}
     text = f"{kind} {what} id=%s {place}=%s attempt=%s/%s"
     values: list[Any] = [job.id, name, job.attempts, job.max_attempts]

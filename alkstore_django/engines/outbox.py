@@ -87,6 +87,4 @@ class OutboxEngine(ABC):
 
 def with_keys(rows: Sequence[JobRow], keys: dict[int, str | None]) -> list[JobRow]:
     """Return claimed rows with the keys of their ids."""
-    return [
-        row if (key := keys[row.id]) is None else row._replace(key=key) for row in rows
-    ]
+    return [row if (key := keys[row.id]) is None else row._replace(key=key) for row in rows]

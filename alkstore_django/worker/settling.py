@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..commit_wake import wake_after_commit
 from ..core.errortext import FAILED, MAX_ATTEMPTS_EXCEEDED, kept_error
 from ..signals import (
     announce,
@@ -110,7 +111,7 @@ class Settler:
             del self._left[queue]
             if promoted:
                 self._on_promoted(queue)
-                engine.wake(queue)
+                wake_after_commit(engine, queue)
 
     def _settle_one(self, running: RunningJob, outcome: Outcome) -> str:
         if outcome.verb == "acked":

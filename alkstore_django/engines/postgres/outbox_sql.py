@@ -18,7 +18,9 @@ FROM_KEY_ON = f"""FROM $job AS first
 
 # Producers of one key take turns: the id is drawn after the lock, which lasts until the
 # transaction has ended and its row is there for all to see.
-_TURN = """SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, hashtextextended(%(queue)s, 0)))"""
+_TURN = (
+    """SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, hashtextextended(%(queue)s, 0)))"""
+)
 
 # A commit that a crash of the server may forget: a claim, or a promotion, is then made again.
 _UNFLUSHED = "SELECT set_config('synchronous_commit', 'off', true)"
