@@ -1,5 +1,6 @@
 """Durable background work for Django, in the database the project already has."""
 
+from .core.events import Event
 from .core.payloads import BYTES, JSON, BytesCodec, Codec, JSONCodec
 from .core.records import Job, JobState, SweepResult
 from .core.stop import StopToken
@@ -16,6 +17,8 @@ from .exceptions import (
     TransactionRequired,
 )
 from .handles import JobHandle, Listener
+from .inbox import inbox, sweep_inbox
+from .outbox import Outbox
 from .queues import Queue
 from .schedules import declare_schedule, run_schedules, schedule, unschedule
 from .stores import Store
@@ -28,6 +31,7 @@ __all__ = [
     "AlkstoreError",
     "BytesCodec",
     "Codec",
+    "Event",
     "FailJob",
     "InvalidName",
     "InvalidOptions",
@@ -39,6 +43,7 @@ __all__ = [
     "JobState",
     "LeadershipLost",
     "Listener",
+    "Outbox",
     "Queue",
     "RetryJob",
     "StopToken",
@@ -47,7 +52,9 @@ __all__ = [
     "SweepResult",
     "TransactionRequired",
     "declare_schedule",
+    "inbox",
     "run_schedules",
     "schedule",
+    "sweep_inbox",
     "unschedule",
 ]

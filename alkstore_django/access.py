@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 from django.db import connections
 
 from .conf import default_alias
-from .exceptions import InvalidOptions, StoreClosed
+from .exceptions import InvalidOptions, StoreClosed, TransactionRequired
 
 if TYPE_CHECKING:
     from .managers import JobManager
+
+
+def require_transaction(operation: str, using: str) -> None:
+    """Raise ``TransactionRequired`` if no transaction is open on the alias."""
+    connection = connections[using]
+    if not connection.in_atomic_block and connection.get_autocommit():
+        raise TransactionRequired(operation, using)
 
 
 class StoreAccess:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from django.core.exceptions import ImproperlyConfigured
 
 from .core.instants import MICROSECONDS, length_us
+from .core.names import outbox_of
 from .core.options import QueueOptions
 from .core.payloads import Codec
 from .exceptions import InvalidOptions
@@ -39,6 +40,8 @@ class Handler:
         atomic: run it in one transaction with its ack.
         heartbeat: renew the job's deadline while it runs.
         timeout_s: seconds after which its claim ends; ``None`` for no limit.
+        batch: it delivers so many events at a time: a function of a list; ``None`` for a
+            function of one.
         on_event_loop: it is a coroutine function, run on the worker's event loop. An atomic
             one is not: it has a thread to itself, since a transaction belongs to a thread.
     """
@@ -49,11 +52,17 @@ class Handler:
     heartbeat: bool = True
     timeout_s: float | None = None
     on_event_loop: bool = False
+    batch: int | None = None
+
+    @property
+    def is_delivery(self) -> bool:
+        """Whether it delivers the events of an outbox, in order per key."""
+        return outbox_of(self.queue.name) is not None
 
     @property
     def name(self) -> str:
         """The function's dotted name."""
-        function = self.function
+        function = inspect.unwrap(self.function)
         module = getattr(function, "__module__", None) or type(function).__module__
         return f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
@@ -73,9 +82,20 @@ def declared_names(using: str) -> set[str]:
 
 
 def register(
-    queue: DeclaredQueue, function: object, *, atomic: object, heartbeat: object, timeout_s: object
+    queue: DeclaredQueue,
+    function: object,
+    *,
+    atomic: object = False,
+    heartbeat: object = True,
+    timeout_s: object = None,
+    batch: int | None = None,
+    called: Callable[[HandlerFunction], HandlerFunction] = lambda function: function,
 ) -> None:
     """Make ``function`` the handler of ``queue``.
+
+    Args:
+        called: turns it into what a worker calls with a job, or with a list of them; keeps a
+            coroutine function one.
 
     Raises:
         InvalidOptions: an option is of the wrong kind.
@@ -93,17 +113,25 @@ def register(
         seconds = length_us("timeout_s", timeout_s, at_least_s=0) / MICROSECONDS
         if not seconds:
             raise InvalidOptions("timeout_s", "must be above 0 s", timeout_s)
-    on_event_loop = _is_coroutine_function(function) and not atomic
-    handler = Handler(queue, function, bool(atomic), bool(heartbeat), seconds, on_event_loop)
+    on_event_loop = is_coroutine_function(function) and not atomic
+    handler = Handler(
+        queue, called(function), bool(atomic), bool(heartbeat), seconds, on_event_loop, batch
+    )
     other = _handlers.get((queue.using, queue.name))
     if other is not None and other.name != handler.name:
         raise ImproperlyConfigured(
-            f"queue {queue.name!r} has two handlers: {other.name} and {handler.name}"
+            f"{_described(queue)} has two handlers: {other.name} and {handler.name}"
         )
     _handlers[queue.using, queue.name] = handler
 
 
-def _is_coroutine_function(function: HandlerFunction) -> bool:
+def _described(queue: DeclaredQueue) -> str:
+    outbox = outbox_of(queue.name)
+    return f"queue {queue.name!r}" if outbox is None else f"outbox {outbox!r}"
+
+
+def is_coroutine_function(function: HandlerFunction) -> bool:
+    """Return whether a call of it gives a coroutine."""
     called = getattr(function, "__call__", None)  # noqa: B004 - the method of an object
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 

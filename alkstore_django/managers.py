@@ -28,6 +28,7 @@ from .fields import EpochNow
 from .tables import EngineQuerySet
 
 SWEEP_BATCH = 500
+KEYS_AT_ONCE = 1_000
 
 
 class JobQuerySet(EngineQuerySet):
@@ -119,6 +120,48 @@ class JobManager(_JobManager):
         return self.engine.claim_ahead(
             queue, worker_id=worker_id, n=n, token=token, segments=segments
         )
+
+    # -- events, which may have a key -------------------------------------------------------
+
+    def enqueue_event(self, stamps: Stamps, payload: bytes, *, key: str | None) -> int:
+        """Store one event; the wake is for who finds it stranded, too."""
+        if key is None:
+            return self.enqueue(stamps, payload)
+        engine = self.engine
+        stored = engine.outbox.enqueue(stamps, payload, key=key)
+        if stored.ready:
+            wake_after_commit(engine, stamps.queue)
+        return stored.id
+
+    def enqueue_events(
+        self, stamps: Stamps, payloads: Sequence[bytes], *, key: str | None
+    ) -> list[int]:
+        """Store one event per payload, all of one key, all or none; ids in the order given."""
+        if key is None or not payloads:
+            return self.enqueue_many(stamps, payloads)
+        engine = self.engine
+        stored = engine.outbox.enqueue_many(stamps, payloads, key=key)
+        if any(event.ready for event in stored):
+            wake_after_commit(engine, stamps.queue)
+        return [event.id for event in stored]
+
+    def claim_in_order(self, queue: str, *, worker_id: str, n: int) -> list[JobRow]:
+        """Claim up to ``n`` ready events, the first of their keys."""
+        token = secrets.randbits(63)
+        return self.engine.outbox.claim(queue, worker_id=worker_id, n=n, token=token)
+
+    def promote_stranded(self, queue: str, *, after: str = "") -> tuple[int, str]:
+        """Find keys above ``after`` whose first event waits for nothing, and promote it.
+
+        Returns:
+            how many were promoted, and after which key to go on; ``""`` at the end.
+        """
+        outbox = self.engine.outbox
+        keys = outbox.waiting_keys(queue, after=after, limit=KEYS_AT_ONCE)
+        promoted = outbox.promote(queue, [key for key, is_stranded in keys if is_stranded])
+        return promoted, keys[-1][0] if len(keys) == KEYS_AT_ONCE else ""
+
+    # -- claims -----------------------------------------------------------------------------
 
     def ack(self, claims: Collection[Claim]) -> set[int]:
         """Delete the jobs whose claims are still held; return their ids."""

@@ -39,6 +39,7 @@ from typing import Any
 
 from django.dispatch import Signal
 
+from .core.names import outbox_of
 from .core.records import Job
 
 job_claimed = Signal(use_caching=True)
@@ -81,9 +82,13 @@ def _log_job(level: int, what: str, job: Job, using: str, **more: Any) -> None:
     if not worker_logger.isEnabledFor(level):
         return
     exception = more.pop("exception", None)
-    fields = {"job_id": job.id, "queue": job.queue, "attempt": job.attempts, "using": using}
-    text = f"Job {what} id=%s queue=%s attempt=%s/%s"
-    values: list[Any] = [job.id, job.queue, job.attempts, job.max_attempts]
+    outbox = outbox_of(job.queue)
+    kind, place, name = (
+        ("Job", "queue", job.queue) if outbox is None else ("Event", "outbox", outbox)
+    )
+    fields = {"job_id": job.id, place: name, "attempt": job.attempts, "using": using}
+    text = f"{kind} {what} id=%s {place}=%s attempt=%s/%s"
+    values: list[Any] = [job.id, name, job.attempts, job.max_attempts]
     for name, value in more.items():
         text += f" {name}=%s"
         values.append(value)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import connections
-
-from .access import StoreAccess
+from .access import StoreAccess, require_transaction
 from .core.instants import Length
 from .core.names import checked_name
 from .core.options import ScheduleOptions, checked_job_id
 from .core.records import Job
 from .core.stop import StopToken
-from .exceptions import TransactionRequired
+from .outbox import Outbox
 from .queues import Queue
 from .schedules import _access_for, _register, _run, _unregister
 
@@ -54,10 +52,27 @@ class Store:
             TransactionRequired: no transaction is open on the alias.
         """
         queue = self.queue(name)
-        connection = connections[self.using]
-        if not connection.in_atomic_block and connection.get_autocommit():
-            raise TransactionRequired("enqueue_tx", self.using)
+        require_transaction("enqueue_tx", self.using)
         return queue.enqueue(payload, **options)
+
+    def outbox(self, name: str, **options: Any) -> Outbox:
+        """Return an outbox of this store; the options are those of ``Outbox``, without ``using``."""
+        self._access.jobs()  # raises StoreClosed
+        if "using" in options:
+            raise TypeError("store.outbox() takes no 'using': the store has its alias")
+        return Outbox(name, **options, _access=self._access)
+
+    def outbox_enqueue_tx(self, name: str, payload: Any, **options: Any) -> int:
+        """Enqueue an event into the open transaction, with an outbox's default stamps.
+
+        The options are those of ``Outbox.enqueue``.
+
+        Raises:
+            TransactionRequired: no transaction is open on the alias.
+        """
+        outbox = self.outbox(name)
+        require_transaction("outbox_enqueue_tx", self.using)
+        return outbox.enqueue(payload, **options)
 
     def get_job_tx(self, name: str, job_id: int) -> Job | None:
         """Read a job of the queue ``name``, in the open transaction if there is one."""

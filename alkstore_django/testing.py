@@ -5,21 +5,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from django.db import DatabaseError, connections, transaction
 
 from .core.instants import MICROSECONDS
-from .core.records import Job
+from .core.names import backing_name
+from .core.records import Job, JobRow
 from .engines.registry import engine_for
-from .handlers import handlers_on
+from .handlers import Handler, handlers_on
+from .managers import JobManager
 from .models import Job as JobMirror
+from .outbox import Outbox
 from .queues import Queue
 from .scheduling.ticking import Ticker
-from .worker.execution import call, execute
-from .worker.running import RunningJob
+from .worker.execution import call, execute, execute_batch
+from .worker.running import RunningBatch, RunningJob
 from .worker.sessions import HandlerSession
 from .worker.settling import Settler
 from .worker.tally import Tally
@@ -66,10 +69,11 @@ def frozen_time(using: str = "default", now: float | None = None) -> Iterator[Fr
         engine_for(using).frozen_now_us = before
 
 
-def drain(queue: Queue, *, worker_id: str = "test") -> Tally:
+def drain(queue: Queue | Outbox, *, worker_id: str = "test") -> Tally:
     """Run the ready jobs of a queue in this thread, one after the other, until none is ready.
 
-    Each is claimed, handed to the queue's handler and settled just as a worker would, but on
+    Each is claimed, handed to the queue's handler and settled just as a worker would, and so
+    are the events of an outbox, in batches if its delivery takes batches; but all of it on
     the caller's connection, so that it works inside ``TestCase``. Jobs that are due later
     stay; move the clock with ``frozen_time`` to reach them.
 
@@ -78,18 +82,21 @@ def drain(queue: Queue, *, worker_id: str = "test") -> Tally:
     Raises:
         LookupError: the queue has no handler.
     """
-    handler = handlers_on(queue.using).get(queue.name)
-    if handler is None:
-        raise LookupError(f"queue {queue.name!r} has no handler on {queue.using!r}")
+    handler = _handler_of(queue)
     jobs = JobMirror.objects.db_manager(queue.using)
     tally = Tally()
     settler = Settler(jobs, tally)
     session = HandlerSession()
     handler = replace(handler, function=_in_savepoint(handler.function, queue.using))
     with session.watching():
-        while rows := jobs.claim(queue.name, worker_id=worker_id, n=1):
-            running = RunningJob(rows[0], Job(rows[0], queue.codec), handler, time.monotonic())
-            settler.add([(running, execute(running, session, jobs))])
+        while rows := _claim(jobs, handler, worker_id):
+            now = time.monotonic()
+            batch = [RunningJob(row, Job(row, queue.codec), handler, now) for row in rows]
+            if handler.batch is None:
+                outcomes = [execute(batch[0], session, jobs)]
+            else:
+                outcomes = execute_batch(RunningBatch(batch))
+            settler.add(list(zip(batch, outcomes, strict=True)))
             settler.settle()
     return tally
 
@@ -104,23 +111,45 @@ def run_due_schedules(using: str = "default") -> int:
     return Ticker(engine).tick(engine.clock_us() // MICROSECONDS).n_fired
 
 
+def _handler_of(queue: Queue | Outbox) -> Handler:
+    is_outbox = isinstance(queue, Outbox)
+    name = backing_name(queue.name) if is_outbox else queue.name
+    handler = handlers_on(queue.using).get(name)
+    if handler is None:
+        what, who = ("outbox", "delivery") if is_outbox else ("queue", "handler")
+        raise LookupError(f"{what} {queue.name!r} has no {who} on {queue.using!r}")
+    return handler
+
+
+def _claim(jobs: JobManager, handler: Handler, worker_id: str) -> list[JobRow]:
+    """Claim what one call of the handler takes."""
+    name, n = handler.queue.name, handler.batch or 1
+    if not handler.is_delivery:
+        return jobs.claim(name, worker_id=worker_id, n=n)
+    jobs.engine.bury_spent(name)
+    after = ""
+    while after := jobs.promote_stranded(name, after=after)[1]:
+        pass
+    return jobs.claim_in_order(name, worker_id=worker_id, n=n)
+
+
 def _in_savepoint(function: Callable[..., Any], using: str) -> Callable[..., Any]:
     """Keep a database error of the handler from spoiling the transaction of a ``TestCase``."""
 
     @functools.wraps(function)
-    def run(job: Job) -> Any:
+    def run(job: Job | Sequence[Job]) -> Any:
         if not connections[using].in_atomic_block:
             return function(job)
-        raised = None
+        raised = result = None
         with transaction.atomic(using=using):
             try:
-                call(function, job)
+                result = call(function, job)
             except DatabaseError:
                 raise
             except BaseException as error:  # no reason to undo anything: raised again outside
                 raised = error
         if raised is not None:
             raise raised
-        return None
+        return result
 
     return run

@@ -10,7 +10,7 @@ import pytest
 from django.db import connections
 from django.test.utils import setup_databases
 
-from alkstore_django import Queue, handlers
+from alkstore_django import Outbox, Queue, handlers
 from alkstore_django.testing import FrozenClock, frozen_time
 from tests.support import leaks
 from tests.support.ground import Ground
@@ -107,6 +107,16 @@ def make_queue(alias: str) -> Callable[..., Queue]:
 
     def make(name: Any = "jobs", **options: Any) -> Queue:
         return Queue(name, using=alias, **options)
+
+    return make
+
+
+@pytest.fixture
+def make_outbox(alias: str) -> Callable[..., Outbox]:
+    """Make an outbox on the alias: ``make_outbox(name="events", **options)``."""
+
+    def make(name: Any = "events", **options: Any) -> Outbox:
+        return Outbox(name, using=alias, **options)
 
     return make
 

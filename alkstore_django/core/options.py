@@ -137,6 +137,11 @@ def checked_batch_size(value: object) -> int:
     return value
 
 
+def checked_batch(value: object) -> int:
+    """Return how many events a delivery takes at a time: an int from 1 to 10,000."""
+    return _checked_int("batch", value, at_least=1, at_most=10_000)
+
+
 def checked_job_id(value: object) -> int | None:
     """Return a job id, or ``None`` for an int that no job can carry (CONTRACT 1.5)."""
     if isinstance(value, bool) or not isinstance(value, int):

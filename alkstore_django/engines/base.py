@@ -25,6 +25,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ..core.frontier import Segment
 from ..core.options import Stamps
 from ..core.records import Claim, Enqueued, JobRow
+from .outbox import OutboxEngine
 from .schedules import Schedules
 from .statements import StatementRunner
 
@@ -52,6 +53,8 @@ class Engine(StatementRunner):
     """False where a transaction that writes keeps every other writer of the database out."""
     schedules: Schedules
     """The schedules and leases of the alias."""
+    outbox: OutboxEngine
+    """What it does for outboxes and inboxes."""
 
     # -- tables ---------------------------------------------------------------------------
 

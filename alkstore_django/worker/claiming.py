@@ -26,6 +26,8 @@ class Claimer:
     frontier waits while its worker is idle; ``look_at`` says when, if one was made just before.
     """
 
+    is_searching = False
+
     def __init__(self, jobs: JobManager, queue: str, worker_id: str) -> None:
         self._jobs = jobs
         self._queue = queue

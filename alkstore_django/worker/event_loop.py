@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from asgiref.sync import sync_to_async
 
-from .execution import execute_async
-from .running import Outcome, RunningJob
+from .execution import execute_async, execute_batch_async
+from .running import Outcome, RunningBatch, RunningJob, Unit
 from .sessions import HandlerSession
 
 logger = logging.getLogger("alkstore_django.worker")
@@ -46,25 +46,26 @@ class LoopPool:
         self._session = HandlerSession()
         self._stopped = False
         self._epoch = 0
-        self._tasks: dict[RunningJob, asyncio.Task[None]] = {}
+        self._tasks: dict[Unit, asyncio.Task[None]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def submit(self, batch: Sequence[RunningJob]) -> None:
-        """Start jobs; the caller sees to their number."""
+    def submit(self, units: Sequence[Unit]) -> None:
+        """Start jobs and batches; the caller sees to their number."""
         if self._loop is None:
             self._start()
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._begin, list(batch))
+        self._loop.call_soon_threadsafe(self._begin, list(units))
 
     def note_outage(self) -> None:
         """Have the database connections made anew before the next job."""
         self._epoch += 1
 
     def cancel(self, running: RunningJob) -> None:
-        """Cancel a handler whose claim is over."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._cancel, running)
+        """Cancel a handler whose claim is over; of a batch, when all of its claims are."""
+        if self._loop is None or (running.batch is not None and not running.batch.is_over):
+            return
+        self._loop.call_soon_threadsafe(self._cancel, running.batch or running)
 
     def stop(self) -> None:
         """Cancel what still runs, and end the thread; a handler that blocks dies with us."""
@@ -115,36 +116,39 @@ class LoopPool:
         await asyncio.get_running_loop().shutdown_asyncgens()
         await sync_to_async(self._session.close)()
 
-    def _begin(self, batch: list[RunningJob]) -> None:
+    def _begin(self, units: list[Unit]) -> None:
         assert self._loop is not None
-        for running in batch:
-            task = self._tasks[running] = self._loop.create_task(self._run(running))
-            task.add_done_callback(functools.partial(self._note_end, running))
+        for unit in units:
+            task = self._tasks[unit] = self._loop.create_task(self._run(unit))
+            task.add_done_callback(functools.partial(self._note_end, unit))
 
-    def _note_end(self, running: RunningJob, task: asyncio.Task[None]) -> None:
+    def _note_end(self, unit: Unit, task: asyncio.Task[None]) -> None:
         """Give the place free, also of a task that was cancelled before it began."""
-        del self._tasks[running]
-        if not running.ended:
-            running.ended = True
-            self._on_end(running, Outcome("retry", error="cancelled"))
+        del self._tasks[unit]
+        for running in unit.jobs:
+            if not running.ended:
+                running.ended = True
+                self._on_end(running, Outcome("retry", error="cancelled"))
 
-    def _cancel(self, running: RunningJob) -> None:
-        if (task := self._tasks.get(running)) is not None:
+    def _cancel(self, unit: Unit) -> None:
+        if (task := self._tasks.get(unit)) is not None:
             task.cancel()
 
-    async def _run(self, running: RunningJob) -> None:
+    async def _run(self, unit: Unit) -> None:
         try:
             if self._session.is_stale(self._epoch):
                 await sync_to_async(self._session.prepare)(self._epoch)
-            running.started_at = time.monotonic()
-            if running.handler.timeout_s is not None:
+            unit.start(time.monotonic())
+            if unit.handler.timeout_s is not None:
                 self._on_start()
-            outcome = await execute_async(running)
+            if isinstance(unit, RunningBatch):
+                outcomes = await execute_batch_async(unit)
+            else:
+                outcomes = [await execute_async(unit)]
             if self._session.is_in_use:
-                failed = outcome.verb != "ack"
+                failed = any(outcome.verb != "ack" for outcome in outcomes)
                 await asyncio.shield(sync_to_async(self._session.tidy)(failed=failed))
-            running.ended = True
-            self._on_end(running, outcome)
+            unit.end(outcomes, self._on_end)
         except asyncio.CancelledError:
             raise  # between the handler's end and ours
         except BaseException as error:

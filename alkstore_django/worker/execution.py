@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import async_to_sync
@@ -17,7 +18,7 @@ from ..core.instants import length_us
 from ..core.records import Job
 from ..exceptions import FailJob, RetryJob
 from ..handlers import HandlerFunction
-from .running import ACK, Outcome, RunningJob, timed_out
+from .running import ACK, Outcome, RunningBatch, RunningJob, timed_out
 from .sessions import HandlerSession
 
 if TYPE_CHECKING:
@@ -67,6 +68,54 @@ async def execute_async(running: RunningJob) -> Outcome:
     return ACK
 
 
+def execute_batch(batch: RunningBatch) -> list[Outcome]:
+    """Call a delivery with all of its events; return an outcome for each. Raises nothing."""
+    try:
+        failed = call(batch.handler.function, [running.job for running in batch.jobs])
+        _check_time(batch.jobs[0])
+        return _outcomes(batch, failed)
+    except BaseException as error:
+        return _all_failed(batch, error)
+
+
+async def execute_batch_async(batch: RunningBatch) -> list[Outcome]:
+    """Like ``execute_batch``, for a coroutine function, on the running event loop."""
+    try:
+        failed = await batch.handler.function([running.job for running in batch.jobs])
+        _check_time(batch.jobs[0])
+        return _outcomes(batch, failed)
+    except BaseException as error:
+        return _all_failed(batch, error)
+
+
+def _outcomes(batch: RunningBatch, failed: object) -> list[Outcome]:
+    """Read what a delivery of many returned: nothing, or which of them failed, and why."""
+    if failed is None:
+        return [ACK] * len(batch.jobs)
+    if not isinstance(failed, Mapping):
+        raise TypeError(f"a batch delivery returns None or a mapping, not {_kind(failed)}")
+    unknown = len(failed.keys() - {running.row.id for running in batch.jobs})
+    if unknown:
+        raise ValueError(f"a batch delivery returned {unknown} ids that are not in its batch")
+    for error in failed.values():
+        if not isinstance(error, BaseException):
+            raise TypeError(f"a batch delivery maps ids to exceptions, not to {_kind(error)}")
+    errors = [failed.get(running.row.id) for running in batch.jobs]
+    return [ACK if error is None else _outcome_of(error) for error in errors]
+
+
+def _all_failed(batch: RunningBatch, error: BaseException) -> list[Outcome]:
+    """One error for all of them; its traceback is told once."""
+    if isinstance(error, TimedOutError):
+        return [timed_out(running) for running in batch.jobs]
+    outcome = _outcome_of(error)
+    return [outcome] + [replace(outcome, exception=None)] * (len(batch.jobs) - 1)
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
 def _outcome_of(error: BaseException) -> Outcome:
     match error:
         case RetryJob():
@@ -114,11 +163,12 @@ def _call(running: RunningJob) -> None:
     _check_time(running)
 
 
-def call(function: HandlerFunction, job: Job) -> None:
+def call(function: HandlerFunction, job: Job | Sequence[Job]) -> Any:
     """Call a handler's function in this thread; a coroutine is run to its end."""
     result = function(job)
     if result is not None and inspect.isawaitable(result):
-        async_to_sync(_awaited)(result)
+        return async_to_sync(_awaited)(result)
+    return result
 
 
 def _check_time(running: RunningJob) -> None:
@@ -126,8 +176,8 @@ def _check_time(running: RunningJob) -> None:
         raise TimedOutError
 
 
-async def _awaited(result: Awaitable[Any]) -> None:
-    await result
+async def _awaited(result: Awaitable[Any]) -> Any:
+    return await result
 
 
 def _retry_outcome(signal: RetryJob) -> Outcome:

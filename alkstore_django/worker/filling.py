@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..core.records import JobRow
 from ..handlers import Handler
 from .claiming import Claimer
+from .claiming_in_order import OrderedClaimer
 from .slots import Slots
 from .write_turn import WriteTurn
 
@@ -31,7 +32,7 @@ class Filler:
         poll_interval_s: how often every queue is asked, whatever the wake says.
         write_turn: held while statements run.
         hand_over: takes the rows claimed for a handler, and the ``time.monotonic()`` from just
-            before the claim.
+            before the claim; returns how many slots they take.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Filler:
         worker_id: str,
         poll_interval_s: float,
         write_turn: WriteTurn,
-        hand_over: Callable[[list[JobRow], Handler, float], None],
+        hand_over: Callable[[list[JobRow], Handler, float], int],
     ) -> None:
         self._poll_interval_s = poll_interval_s
         self._slots = slots
@@ -51,7 +52,10 @@ class Filler:
         self._hand_over = hand_over
         self._order = list(handlers)
         self._claimers = {
-            handler.queue.name: Claimer(jobs, handler.queue.name, worker_id) for handler in handlers
+            handler.queue.name: (OrderedClaimer if handler.is_delivery else Claimer)(
+                jobs, handler.queue.name, worker_id
+            )
+            for handler in handlers
         }
         self._dry: set[str] = set()  # queues that had nothing more when last asked
         self._next_poll = 0.0
@@ -64,8 +68,10 @@ class Filler:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the last ``fill`` could not ask, since another thread had the turn to write."""
-        return self._turn_at < float("inf")
+        """Whether the last ``fill`` could not ask, since another thread had the turn to write,
+        or has not looked everywhere."""
+        searching = any(claimer.is_searching for claimer in self._claimers.values())
+        return self._turn_at < float("inf") or searching
 
     def wake(self, queue: str | None) -> None:
         """Ask a queue again at the next fill; all of them for None."""
@@ -97,7 +103,7 @@ class Filler:
         )
 
     def fill(self) -> int:
-        """Claim and hand over; return how many jobs."""
+        """Claim and hand over; return how many slots that took."""
         self._turn_at = float("inf")
         return self._fill_kind(on_event_loop=False) + self._fill_kind(on_event_loop=True)
 
@@ -114,23 +120,26 @@ class Filler:
                 n = min(share, self._slots.free(handler.queue.name))
                 got = self._claim(handler, n) if n > 0 else 0
                 claimed += got
-                if got < n or n <= 0:
+                if got < n or n <= 0 or handler.queue.name in self._dry:
                     hungry.remove(handler)
         return claimed
 
     def _claim(self, handler: Handler, n: int) -> int:
+        """Claim for up to ``n`` slots; return how many were taken."""
         asked_at = time.monotonic()
         name = handler.queue.name
         with self._write_turn.within(TURN_WAIT_S) as is_ours:
             if not is_ours:
                 self._turn_at = time.monotonic() + TURN_WAIT_S
                 return 0
-            rows = self._claimers[name].claim(n)
+            wanted = n * (handler.batch or 1)
+            rows = self._claimers[name].claim(wanted)
+        taken = 0
         if rows:
-            self._slots.take(name, len(rows))
-            self._hand_over(rows, handler, asked_at)
+            taken = self._hand_over(rows, handler, asked_at)
+            self._slots.take(name, taken)
             self._order.remove(handler)  # whoever was served waits at the end of the line
             self._order.append(handler)
-        if len(rows) < n:
+        if len(rows) < wanted:
             self._dry.add(name)
-        return len(rows)
+        return taken

@@ -30,7 +30,7 @@ from .gathering import Gatherer
 from .options import WorkerOptions, new_worker_id
 from .pool import HandlerPool
 from .renewal import Renewer
-from .running import RunningJob, RunningJobs, timed_out
+from .running import RunningBatch, RunningJob, RunningJobs, Unit, timed_out
 from .scheduler_thread import SchedulerThread
 from .settling import Settler
 from .slots import Slots
@@ -80,7 +80,7 @@ class Worker:
         self._running = RunningJobs()
         self._outage = Outage(type(self), jobs.db)
         self._write_turn = WriteTurn(one_writer=not jobs.engine.supports_parallel_writers)
-        self._settler = Settler(jobs, self.tally)
+        self._settler = Settler(jobs, self.tally, on_promoted=self._post_wake)
         self._renewer = Renewer(
             jobs,
             self._running,
@@ -188,7 +188,7 @@ class Worker:
 
     # -- claiming -------------------------------------------------------------------------
 
-    def _hand_over(self, rows: list[JobRow], handler: Handler, asked_at: float) -> None:
+    def _hand_over(self, rows: list[JobRow], handler: Handler, asked_at: float) -> int:
         codec = handler.queue.codec
         batch = [RunningJob(row, Job(row, codec), handler, asked_at) for row in rows]
         self._running.add(batch)
@@ -198,7 +198,11 @@ class Worker:
             for running in batch:
                 announce(job_claimed, type(self), job=running.job, using=self._jobs.db)
         pool = self._loop_pool if handler.on_event_loop else self._pool
-        pool.submit(batch)
+        units: Sequence[Unit] = batch
+        if (size := handler.batch) is not None:
+            units = [RunningBatch(batch[i : i + size]) for i in range(0, len(batch), size)]
+        pool.submit(units)
+        return len(units)
 
     def _is_drained(self) -> bool:
         """Ask every queue once more when nothing runs; an answer of nothing ends the drain."""
@@ -297,7 +301,8 @@ class Worker:
         self._mailbox.put(None)
 
     def _note_ends(self, ended: list[RunningJob]) -> None:
-        self._mailbox.put(("ended", Counter([running.row.queue for running in ended])))
+        freed = Counter([running.row.queue for running in ended if running.holds_slot])
+        self._mailbox.put(("ended", freed))
 
     def _lose(self, running: RunningJob) -> None:
         if not running.acking and self._running.take(running):

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from .execution import execute
-from .running import Outcome, RunningJob
+from .execution import execute, execute_batch
+from .running import Outcome, RunningBatch, RunningJob, Unit
 from .sessions import HandlerSession
 from .write_turn import WriteTurn
 
@@ -53,7 +53,7 @@ class HandlerPool:
         self._on_start = on_start
         self._on_end = on_end
         self._on_death = on_death
-        self._tasks: deque[RunningJob] = deque()
+        self._tasks: deque[Unit] = deque()
         self._changed = threading.Condition(threading.Lock())
         self._idle = 0
         self._waking = False  # a thread was woken or started, and has not taken anything yet
@@ -61,9 +61,9 @@ class HandlerPool:
         self._epoch = 0
         self._threads: list[threading.Thread] = []
 
-    def submit(self, batch: Sequence[RunningJob]) -> None:
-        """Hand over jobs, no more in all than there are free threads."""
-        self._tasks.extend(batch)
+    def submit(self, units: Sequence[Unit]) -> None:
+        """Hand over jobs and batches, no more in all than there are free threads."""
+        self._tasks.extend(units)
         with self._changed:
             self._wake_one()
 
@@ -81,7 +81,7 @@ class HandlerPool:
         for thread in self._threads:
             thread.join(max(until - time.monotonic(), 0))
 
-    def _take(self) -> RunningJob | None:
+    def _take(self) -> Unit | None:
         """Take a job, waiting if there is none; None when the pool is closed."""
         try:
             running = self._tasks.popleft()
@@ -92,7 +92,7 @@ class HandlerPool:
                 self._wake_one()
         return running
 
-    def _wait_for_one(self) -> RunningJob | None:
+    def _wait_for_one(self) -> Unit | None:
         with self._changed:
             while True:
                 self._waking = False
@@ -132,15 +132,26 @@ class HandlerPool:
             running = self._wait_for_one()
             while running is not None:
                 session.prepare(self._epoch)
-                outcome = self._execute(running, session)
-                session.tidy(failed=outcome.verb not in {"ack", "acked"})
-                running.ended = True
-                self._on_end(running, outcome)
+                if isinstance(running, RunningBatch):
+                    self._run_batch(running, session)
+                else:
+                    outcome = self._execute(running, session)
+                    session.tidy(failed=outcome.verb not in {"ack", "acked"})
+                    running.ended = True
+                    self._on_end(running, outcome)
                 running = self._take()
         except BaseException as error:
             self._on_death(error)
         finally:
             session.close()
+
+    def _run_batch(self, batch: RunningBatch, session: HandlerSession) -> None:
+        batch.start(time.monotonic())
+        if batch.handler.timeout_s is not None:
+            self._on_start()
+        outcomes = execute_batch(batch)
+        session.tidy(failed=any(outcome.verb != "ack" for outcome in outcomes))
+        batch.end(outcomes, self._on_end)
 
     def _execute(self, running: RunningJob, session: HandlerSession) -> Outcome:
         """Run the handler; an atomic one in turn, where the database has but one writer.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ..core.records import Claim, Job, JobRow
 from ..handlers import Handler
@@ -12,7 +13,10 @@ from ..handlers import Handler
 class RunningJob:
     """A claimed job on its way through the worker. Times are ``time.monotonic()`` seconds."""
 
-    __slots__ = ("acking", "claim", "ended", "handler", "job", "renewed_at", "row", "started_at")
+    __slots__ = (
+        "acking", "batch", "claim", "ended", "handler", "holds_slot", "job", "renewed_at", "row",
+        "started_at",
+    )  # fmt: skip
 
     def __init__(self, row: JobRow, job: Job, handler: Handler, renewed_at: float) -> None:
         self.row = row
@@ -25,6 +29,25 @@ class RunningJob:
         """Its handler has returned."""
         self.acking = False
         """Its handler thread is about to ack it: a renewal that finds it gone says nothing."""
+        self.batch: RunningBatch | None = None
+        self.holds_slot = True
+        """Its end makes room for another: of a batch that is only the last one's."""
+
+    @property
+    def jobs(self) -> tuple[RunningJob]:
+        """Itself: what a batch has many of."""
+        return (self,)
+
+    def start(self, now: float) -> None:
+        """Note when the call begins."""
+        self.started_at = now
+
+    def end(
+        self, outcomes: Sequence[Outcome], on_end: Callable[[RunningJob, Outcome], None]
+    ) -> None:
+        """Report the end."""
+        self.ended = True
+        on_end(self, outcomes[0])
 
     @property
     def renewal_due(self) -> float:
@@ -41,6 +64,38 @@ class RunningJob:
         """Whether the handler's time is over."""
         end = self.times_out_at
         return end is not None and now >= end
+
+
+class RunningBatch:
+    """Claimed events that one call delivers, in one slot; each is settled by itself."""
+
+    __slots__ = ("handler", "jobs")
+
+    def __init__(self, jobs: Sequence[RunningJob]) -> None:
+        self.jobs = jobs
+        self.handler = jobs[0].handler
+        for running in jobs:
+            running.batch = self
+            running.holds_slot = running is jobs[-1]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the claims of all of them are."""
+        return all(running.job.lost for running in self.jobs)
+
+    def start(self, now: float) -> None:
+        """Note when the call begins."""
+        for running in self.jobs:
+            running.started_at = now
+
+    def end(
+        self, outcomes: Sequence[Outcome], on_end: Callable[[RunningJob, Outcome], None]
+    ) -> None:
+        """Report the end of each, in order."""
+        for running in self.jobs:
+            running.ended = True
+        for running, outcome in zip(self.jobs, outcomes, strict=True):
+            on_end(running, outcome)
 
 
 class RunningJobs:
@@ -89,6 +144,9 @@ class Outcome:
 
 
 ACK = Outcome("ack")
+
+Unit: TypeAlias = RunningJob | RunningBatch
+"""What a slot is for: one call of a handler."""
 
 
 def timed_out(running: RunningJob) -> Outcome:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..commit_wake import wake_after_commit
 from ..core.errortext import FAILED, MAX_ATTEMPTS_EXCEEDED, kept_error
 from ..signals import (
     announce,
@@ -31,12 +32,25 @@ class Settler:
 
     A job whose statement fails for an outage stays here and is tried again: as every
     statement is fenced by its claim, a second try can do no harm.
+
+    When an event that has a key leaves, the next of its key is promoted.
+
+    Args:
+        on_promoted: takes the queue in which that has happened.
     """
 
-    def __init__(self, jobs: JobManager, tally: Tally) -> None:
+    def __init__(
+        self,
+        jobs: JobManager,
+        tally: Tally,
+        *,
+        on_promoted: Callable[[str], None] = lambda queue: None,
+    ) -> None:
         self._jobs = jobs
         self._tally = tally
+        self._on_promoted = on_promoted
         self._waiting: list[Settled] = []
+        self._left: dict[str, set[str]] = {}  # by queue: the keys of which an event has left
 
     def add(self, finished: Collection[Settled]) -> None:
         """Take finished jobs; ``settle`` does the rest."""
@@ -45,7 +59,7 @@ class Settler:
     @property
     def idle(self) -> bool:
         """Whether nothing waits to be settled."""
-        return not self._waiting
+        return not (self._waiting or self._left)
 
     def settle(self) -> None:
         """Run the statements of all that wait.
@@ -58,12 +72,17 @@ class Settler:
         if acks:
             acked, held = self._jobs.ack_free([running.claim for running, _ in acks])
             self._waiting = [entry for entry in self._waiting if entry[1].verb != "ack"]
+            self._note_left(acks, acked)
             busy = self._report_acks(acks, acked, held)
+        self._promote()  # before the others: theirs are statements one by one
         while self._waiting:
             running, outcome = self._waiting[0]
             result = self._settle_one(running, outcome)
             del self._waiting[0]
+            if result == "died":
+                self._note_left([(running, outcome)], {running.row.id})
             self._report(running, result, outcome)
+        self._promote()
         self._waiting = busy
 
     def lose(self, running: RunningJob, operation: str) -> None:
@@ -76,6 +95,23 @@ class Settler:
         for running in abandoned:
             outcome = "given_back" if running.row.id in given else "lost"
             self._report(running, outcome, Outcome("give_back"))
+
+    def _note_left(self, settled: Sequence[Settled], gone: Collection[int]) -> None:
+        for running, _ in settled:
+            row = running.row
+            if row.key is not None and row.id in gone:
+                self._left.setdefault(row.queue, set()).add(row.key)
+
+    def _promote(self) -> None:
+        """Promote the next events of the keys of which one has left, and tell who waits."""
+        engine = self._jobs.engine
+        while self._left:
+            queue, keys = next(iter(self._left.items()))
+            promoted = engine.outbox.promote(queue, keys)
+            del self._left[queue]
+            if promoted:
+                self._on_promoted(queue)
+                wake_after_commit(engine, queue)
 
     def _settle_one(self, running: RunningJob, outcome: Outcome) -> str:
         if outcome.verb == "acked":

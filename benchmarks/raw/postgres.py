@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from alkstore_django.engines.postgres.engine import MANY_ROWS
+from alkstore_django.engines.postgres.chunks import MANY_ROWS
 
 from ..environ import POSTGRES_SCHEMA, POSTGRES_VARIABLE
 from .base import BATCH, CLAIMED, COLUMNS, QUEUE, RawStore, chunks, job_values

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from alkstore_django.engines.sqlite.engine import MANY_ROWS
+from alkstore_django.engines.sqlite.chunks import MANY_ROWS
 
 from ..environ import SQLITE_VARIABLE
 from .base import BATCH, CLAIMED, COLUMNS, QUEUE, RawStore, chunks, job_values

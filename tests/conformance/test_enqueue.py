@@ -66,6 +66,7 @@ def test_a_job_is_stored_pending(alias, clock, make_queue):
         "deadline": None,
         "claim_token": None,
         "codec": "json",
+        "key": None,
     }
 
 

@@ -15,12 +15,14 @@ TABLES = {
         "dead_job": '"alkstore"."dead_job"',
         "schedule": '"alkstore"."schedule"',
         "lease": '"alkstore"."lease"',
+        "inbox": '"alkstore"."inbox"',
     },
     "sqlite": {
         "job": '"__alkstore_job"',
         "dead_job": '"__alkstore_dead_job"',
         "schedule": '"__alkstore_schedule"',
         "lease": '"__alkstore_lease"',
+        "inbox": '"__alkstore_inbox"',
     },
 }
 NOTES = '"testapp_note"'

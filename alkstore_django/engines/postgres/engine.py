@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import psycopg
@@ -20,15 +20,14 @@ from ...core.records import Claim, Enqueued, JobRow
 from ..base import Engine, OnWake, Subscription
 from ..statements import TABLES, claimed_rows, read_schema_script
 from . import sql
+from .chunks import chunks
 from .notify import Notifier
+from .outbox import PostgresOutbox
 from .schedules import PostgresSchedules
 from .wake import WakeHub, channel_name, hub_for
 
 logger = logging.getLogger("alkstore_django.engines.postgres")
 
-# One statement of enqueue_many carries at most so many rows, and about so many bytes.
-MANY_ROWS = 5_000
-MANY_BYTES = 8 * 1024 * 1024
 SPENT_AT_ONCE = 1_000
 PREPARE_AFTER = 2  # runs of a statement on one connection
 
@@ -48,6 +47,7 @@ class PostgresEngine(Engine):
     def __init__(self, using: str, settings: StoreSettings) -> None:
         super().__init__(using, settings, sql)
         self.schedules = PostgresSchedules(self)
+        self.outbox = PostgresOutbox(self)
         self._notifier: Notifier | None = None
 
     def _direct_cursor(self, connection: BaseDatabaseWrapper) -> psycopg.Cursor[Any]:
@@ -122,7 +122,7 @@ class PostgresEngine(Engine):
         values = stamps.as_dict()
         stored: list[Enqueued] = []
         with self.together():
-            for chunk in _chunks(payloads):
+            for chunk in chunks(payloads):
                 rows = self.rows(self.sql.ENQUEUE_MANY, **values, payloads=chunk)
                 stored += sorted(Enqueued(*row) for row in rows)
         return stored
@@ -273,17 +273,3 @@ def _quoted(identifier: str) -> str:
 def _int_array(numbers: Iterable[int]) -> str:
     """Return an array literal: the driver would choose another type for larger numbers."""
     return f"{{{','.join(map(str, numbers))}}}"
-
-
-def _chunks(payloads: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """Split into runs of bounded rows and bytes, each with at least one payload."""
-    chunk: list[bytes] = []
-    size = 0
-    for payload in payloads:
-        if chunk and (len(chunk) == MANY_ROWS or size + len(payload) > MANY_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(payload)
-        size += len(payload)
-    if chunk:
-        yield chunk

@@ -312,6 +312,8 @@ SELECT count(*) FROM (
     (SELECT 1 FROM $job WHERE queue = %(queue)s AND state = 'pending' LIMIT %(at_most)s)
     UNION ALL
     (SELECT 1 FROM $job WHERE queue = %(queue)s AND state = 'processing' LIMIT %(at_most)s)
+    UNION ALL
+    (SELECT 1 FROM $job WHERE queue = %(queue)s AND state = 'behind' LIMIT %(at_most)s)
 ) AS live
 """
 

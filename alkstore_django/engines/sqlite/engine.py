@@ -24,12 +24,13 @@ from ...core.records import Claim, Enqueued, JobRow
 from ..base import Engine, OnWake, Subscription
 from ..statements import TABLES, claimed_rows, read_schema_script
 from . import sql
+from .chunks import MANY_ROWS, one_parameter_each
+from .outbox import SQLiteOutbox
 from .schedules import SQLiteSchedules
 from .wake import WatchHub, database_file, file_identity, hub_for
 
 logger = logging.getLogger("alkstore_django.engines.sqlite")
 
-MANY_ROWS = 500
 SPENT_AT_ONCE = 1_000
 
 _PARAMETER = re.compile(r"%\((\w+)\)s")
@@ -56,6 +57,7 @@ class SQLiteEngine(Engine):
     def __init__(self, using: str, settings: StoreSettings) -> None:
         super().__init__(using, settings, sql)
         self.schedules = SQLiteSchedules(self)
+        self.outbox = SQLiteOutbox(self)
         # Per thread: its connection, and which file that was when we first met it.
         self._opened: dict[int, tuple[Any, object]] = {}
 
@@ -100,10 +102,8 @@ class SQLiteEngine(Engine):
         with self.together():
             for start in range(0, len(payloads), MANY_ROWS):
                 chunk = payloads[start : start + MANY_ROWS]
-                names = [f"payload_{place}" for place in range(len(chunk))]
-                marks = "), (".join(f"%({name})s" for name in names)
-                statement = self.sql.ENQUEUE_MANY.replace("%(payloads)s", marks)
-                rows = self.rows(statement, **values, **dict(zip(names, chunk, strict=True)))
+                statement, given = one_parameter_each(self.sql.ENQUEUE_MANY, chunk)
+                rows = self.rows(statement, **values, **given)
                 stored += sorted(Enqueued(job_id, bool(ready)) for job_id, ready in rows)
         return stored
 

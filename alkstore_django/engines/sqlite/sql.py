@@ -235,6 +235,9 @@ SELECT count(*) FROM (
     UNION ALL
     SELECT * FROM (SELECT 1 FROM $job INDEXED BY __alkstore_job_lapse
                     WHERE queue = %(queue)s AND state = 'processing' LIMIT %(at_most)s)
+    UNION ALL
+    SELECT * FROM (SELECT 1 FROM $job INDEXED BY __alkstore_job_behind
+                    WHERE queue = %(queue)s AND state = 'behind' LIMIT %(at_most)s)
 )
 """
 

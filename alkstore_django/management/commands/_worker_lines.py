@@ -9,6 +9,7 @@ from typing import TextIO
 
 from django.db import Error
 
+from ...core.names import shown_queue
 from ...engines.base import Engine
 from ...handlers import Handler
 from ...worker.options import WorkerOptions
@@ -26,9 +27,8 @@ def hello(
 ) -> Iterator[str]:
     """Tell who serves what, and every limit in use (FR-007)."""
     yield title
-    names = ", ".join(handler.queue.name for handler in handlers)
-    queues = "1 queue" if len(handlers) == 1 else f"{len(handlers)} queues"
-    yield f"  serves {queues} on {engine.display_name} ({engine.using}): {names}"
+    names = ", ".join(shown_queue(handler.queue.name) for handler in handlers)
+    yield f"  serves {_counted(handlers)} on {engine.display_name} ({engine.using}): {names}"
     heartbeat = options.heartbeat_interval_s
     poll_interval_s = options.resolved_poll_interval_s(engine.settings)
     yield (
@@ -42,7 +42,7 @@ def hello(
         stamps = handler.queue.options
         limit = options.limits.get(handler.queue.name)
         yield (
-            f"  {handler.queue.name}: {handler.name} atomic={handler.atomic} "
+            f"  {shown_queue(handler.queue.name)}: {handler.name} {_kind(handler)} "
             f"heartbeat={handler.heartbeat} timeout={_or_none(handler.timeout_s)} "
             f"visibility_timeout={stamps.visibility_timeout_s}s "
             f"max_attempts={stamps.max_attempts}" + (f" limit={limit}" if limit else "")
@@ -56,7 +56,7 @@ def goodbye(
     yield f"Worker stopped after {seconds:.1f}s: {tally} left={_left(engine, handlers)}"
     for queue, counts in sorted(tally.as_dict().items()):
         done = " ".join(f"{outcome}={n}" for outcome, n in sorted(counts.items()))
-        yield f"  {queue}: {done}"
+        yield f"  {shown_queue(queue)}: {done}"
 
 
 @contextlib.contextmanager
@@ -76,6 +76,21 @@ def shown_log(stream: TextIO, verbosity: int) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+def _counted(handlers: Sequence[Handler]) -> str:
+    """Return ``2 queues``, ``1 queue and 1 outbox``."""
+    n_outboxes = sum(handler.is_delivery for handler in handlers)
+    n_queues = len(handlers) - n_outboxes
+    queues = "1 queue" if n_queues == 1 else f"{n_queues} queues"
+    outboxes = "1 outbox" if n_outboxes == 1 else f"{n_outboxes} outboxes"
+    return " and ".join([queues] * bool(n_queues) + [outboxes] * bool(n_outboxes))
+
+
+def _kind(handler: Handler) -> str:
+    if handler.is_delivery:
+        return f"batch={'none' if handler.batch is None else handler.batch}"
+    return f"atomic={handler.atomic}"
 
 
 def _left(engine: Engine, handlers: Sequence[Handler]) -> str:

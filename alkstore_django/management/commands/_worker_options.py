@@ -35,7 +35,15 @@ def _add_what(parser: CommandParser) -> None:
         metavar="NAME[:LIMIT]",
         dest="queues",
         help="serve this queue, with at most LIMIT handlers at once in each process; may be "
-        "repeated. Default: every queue that has a handler",
+        "repeated. Default: every queue that has a handler and every outbox that has a delivery",
+    )
+    parser.add_argument(
+        "--outbox",
+        action="append",
+        metavar="NAME[:LIMIT]",
+        dest="outboxes",
+        help="deliver the events of this outbox, with at most LIMIT deliveries at once in each "
+        "process; may be repeated. With --queue or --outbox, what neither names is not served",
     )
     parser.add_argument(
         "--database",

@@ -23,7 +23,7 @@ SPEAK_AGAINST_RELOAD = {"drain": False, "processes": 1, "max_jobs": None, "max_m
 
 def assignment(using: str, options: dict[str, Any]) -> Assignment:
     """Return what the worker serves, and how."""
-    handlers, limits = chosen_handlers(using, options["queues"])
+    handlers, limits = chosen_handlers(using, options["queues"], options["outboxes"])
     if options["with_schedules"] and options["drain"]:
         raise CommandError("--with-schedules does not go with --drain, which ends.")
     n_processes, worker_id = options["processes"], options["worker_id"]

@@ -52,6 +52,8 @@ CREATE INDEX IF NOT EXISTS job_expires ON ${job} (queue, expires_at)
     WHERE expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS job_key ON ${job} (queue, key, id)
     WHERE key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS job_behind ON ${job} (queue, key)
+    WHERE state = 'behind';
 
 CREATE TABLE IF NOT EXISTS ${dead_job} (
     id bigint CONSTRAINT dead_job_pk PRIMARY KEY,

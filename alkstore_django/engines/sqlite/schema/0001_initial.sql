@@ -50,6 +50,9 @@ CREATE INDEX IF NOT EXISTS __alkstore_job_expires
 CREATE INDEX IF NOT EXISTS __alkstore_job_key
     ON ${job} (queue, key, id)
     WHERE key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS __alkstore_job_behind
+    ON ${job} (queue, key)
+    WHERE state = 'behind';
 
 CREATE TABLE IF NOT EXISTS ${dead_job} (
     id INTEGER PRIMARY KEY,

@@ -1,0 +1,169 @@
+"""The statements of outboxes and inboxes; the twin of ``engines/sqlite/outbox_sql.py``.
+
+See ``sql.py`` for the form, and ``engines/outbox.py`` for what is in the way of what.
+"""
+
+from .sql import CEIL_NOW_S, CLAIMED_COLUMNS, LAPSED, NOW_S, NOW_US, UNEXPIRED
+
+# Whether a row is in the way of the later ones of its key: not if it can never be claimed again.
+IN_THE_WAY = f"""CASE WHEN first.state = 'processing' AND first.deadline > {NOW_S} THEN true
+         WHEN first.expires_at <= {NOW_S} THEN false
+         WHEN first.state = 'processing' THEN first.attempts < first.max_attempts
+         ELSE true END"""
+
+# The first event from a key on. Asked for like this, and not for that key alone, since no
+# index but that of the keys has the rows in this order.
+FROM_KEY_ON = f"""FROM $job AS first
+     WHERE first.queue = %(queue)s AND {IN_THE_WAY} AND first.key >="""
+
+# Producers of one key take turns: the id is drawn after the lock, which lasts until the
+# transaction has ended and its row is there for all to see.
+_TURN = (
+    """SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, hashtextextended(%(queue)s, 0)))"""
+)
+
+# A commit that a crash of the server may forget: a claim, or a promotion, is then made again.
+_UNFLUSHED = "SELECT set_config('synchronous_commit', 'off', true)"
+
+ENQUEUE_KEYED = f"""/* alkstore:enqueue_keyed */
+WITH turn AS MATERIALIZED ({_TURN})
+INSERT INTO $job (queue, key, state, priority, run_at, expires_at, attempts, max_attempts,
+                  visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)
+SELECT %(queue)s, %(key)s,
+       CASE WHEN (SELECT first.key {FROM_KEY_ON} %(key)s::text
+                   ORDER BY first.key, first.id LIMIT 1) = %(key)s::text
+            THEN 'behind' ELSE 'pending' END,
+       %(priority)s,
+       coalesce(({NOW_US} + %(delay_us)s::bigint + 999999) / 1000000, %(run_at)s::bigint, {NOW_S}),
+       ({NOW_US} + %(expires_us)s::bigint + 999999) / 1000000,
+       0, %(max_attempts)s, %(visibility_timeout_s)s, %(backoff_base_s)s, {NOW_S},
+       %(codec)s, %(payload)s
+  FROM turn
+RETURNING id, run_at <= {NOW_S}
+"""
+
+# The rest of many: the first of them has the turn, and is in their way.
+ENQUEUE_BEHIND = f"""/* alkstore:enqueue_behind */
+INSERT INTO $job (queue, key, state, priority, run_at, expires_at, attempts, max_attempts,
+                  visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)
+SELECT %(queue)s, %(key)s, 'behind', %(priority)s,
+       coalesce(({NOW_US} + %(delay_us)s::bigint + 999999) / 1000000, %(run_at)s::bigint, {NOW_S}),
+       ({NOW_US} + %(expires_us)s::bigint + 999999) / 1000000,
+       0, %(max_attempts)s, %(visibility_timeout_s)s, %(backoff_base_s)s, {NOW_S},
+       %(codec)s, payload
+  FROM unnest(%(payloads)s::bytea[]) WITH ORDINALITY AS given (payload, place)
+ ORDER BY place
+RETURNING id, run_at <= {NOW_S}
+"""
+
+# A row without a key is always its own first.
+IN_ORDER = f"""(key IS NULL OR (SELECT first.id {FROM_KEY_ON} job.key
+                                 ORDER BY first.key, first.id LIMIT 1) = job.id)"""
+
+# As CLAIM in sql.py, in order per key.
+CLAIM_IN_ORDER = f"""/* alkstore:claim_in_order */
+WITH RECURSIVE unflushed AS MATERIALIZED (
+    {_UNFLUSHED}
+), priorities (priority) AS (
+    (SELECT priority FROM $job
+      WHERE queue = %(queue)s AND state = 'pending'
+      ORDER BY priority DESC LIMIT 1)
+    UNION ALL
+    SELECT (SELECT lower.priority FROM $job AS lower
+             WHERE lower.queue = %(queue)s AND lower.state = 'pending'
+               AND lower.priority < priorities.priority
+             ORDER BY lower.priority DESC LIMIT 1)
+      FROM priorities WHERE priorities.priority IS NOT NULL
+), candidates AS MATERIALIZED (
+    SELECT * FROM (
+        SELECT ready.* FROM priorities CROSS JOIN LATERAL (
+            SELECT id, priority, run_at FROM $job
+             WHERE queue = %(queue)s AND state = 'pending'
+               AND priority = priorities.priority AND run_at <= {NOW_S} AND {UNEXPIRED}
+               AND {IN_ORDER}
+             ORDER BY run_at, id
+             LIMIT %(n)s
+               FOR UPDATE SKIP LOCKED
+        ) AS ready
+        WHERE priorities.priority IS NOT NULL
+        LIMIT %(n)s
+    ) AS pending
+    UNION ALL
+    SELECT * FROM (
+        SELECT id, priority, run_at FROM $job
+         WHERE queue = %(queue)s AND {LAPSED} AND attempts < max_attempts AND {UNEXPIRED}
+           AND {IN_ORDER}
+         ORDER BY priority DESC, run_at, id
+         LIMIT %(n)s
+           FOR UPDATE SKIP LOCKED
+    ) AS lapsed
+), chosen AS MATERIALIZED (
+    SELECT id FROM candidates
+     WHERE (SELECT count(*) FROM unflushed) = 1
+     ORDER BY priority DESC, run_at, id LIMIT %(n)s
+)
+UPDATE $job
+   SET state = 'processing', attempts = attempts + 1, worker_id = %(worker_id)s,
+       claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
+       claim_token = %(token)s
+  FROM chosen
+ WHERE job.id = chosen.id
+RETURNING {CLAIMED_COLUMNS}, job.key
+"""
+
+PROMOTE = f"""/* alkstore:promote */
+WITH unflushed AS MATERIALIZED (
+    {_UNFLUSHED}
+), next AS MATERIALIZED (
+    SELECT id FROM $job
+     WHERE id = ANY(ARRAY(SELECT head.id
+                            FROM unnest(%(keys)s::text[]) AS given (key)
+                           CROSS JOIN LATERAL (
+                                SELECT first.id, first.key, first.state {FROM_KEY_ON} given.key
+                                 ORDER BY first.key, first.id LIMIT 1
+                           ) AS head
+                           WHERE head.key = given.key AND head.state = 'behind'))
+       AND state = 'behind' AND (SELECT count(*) FROM unflushed) = 1
+     ORDER BY id
+       FOR UPDATE SKIP LOCKED
+)
+UPDATE $job SET state = 'pending' FROM next WHERE job.id = next.id
+"""
+
+# One short index range per key that has events behind, however many these are.
+WAITING_KEYS = f"""/* alkstore:waiting_keys */
+WITH RECURSIVE waiting (key, place) AS (
+    (SELECT key, 1 FROM $job
+      WHERE queue = %(queue)s AND state = 'behind' AND key > %(after)s
+      ORDER BY key LIMIT 1)
+    UNION ALL
+    SELECT (SELECT above.key FROM $job AS above
+             WHERE above.queue = %(queue)s AND above.state = 'behind' AND above.key > waiting.key
+             ORDER BY above.key LIMIT 1), place + 1
+      FROM waiting WHERE waiting.key IS NOT NULL AND place < %(limit)s
+)
+SELECT waiting.key, coalesce(head.key = waiting.key AND head.state = 'behind', false)
+  FROM waiting LEFT JOIN LATERAL (
+       SELECT first.key, first.state {FROM_KEY_ON} waiting.key
+        ORDER BY first.key, first.id LIMIT 1
+       ) AS head ON true
+ WHERE waiting.key IS NOT NULL
+ ORDER BY waiting.key
+"""
+
+NOTE_SEEN = f"""/* alkstore:note_seen */
+INSERT INTO $inbox (consumer, event_id, seen_at) VALUES (%(consumer)s, %(event_id)s, {NOW_S})
+    ON CONFLICT (consumer, event_id) DO NOTHING
+"""
+
+FORGET_SEEN = f"""/* alkstore:forget_seen */
+WITH old AS MATERIALIZED (
+    SELECT consumer, event_id FROM $inbox
+     WHERE consumer = %(consumer)s AND seen_at <= {NOW_S} - %(retention_s)s::bigint
+     ORDER BY seen_at
+     LIMIT %(limit)s
+       FOR UPDATE SKIP LOCKED
+)
+DELETE FROM $inbox USING old
+ WHERE inbox.consumer = old.consumer AND inbox.event_id = old.event_id
+"""
