@@ -9,7 +9,8 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from alkstore_django import inbox
-from alkstore_django.deliveries.webhooks import WebhookVerificationError, verify
+from alkstore_django.deliveries.webhooks import verify
+from alkstore_django.exceptions import InvalidSignature
 from warehouse.models import Shipment
 
 
@@ -19,7 +20,7 @@ def receive(request: HttpRequest) -> HttpResponse:
     """Take one event of the shop; delivered again, it changes nothing."""
     try:
         event_id = verify(request.body, request.headers, settings.WEBHOOK_SECRET)
-    except WebhookVerificationError as error:
+    except InvalidSignature as error:
         return HttpResponse(f"{error}\n", status=401, content_type="text/plain")
     with transaction.atomic(), inbox("warehouse", event_id) as first:
         if first:
