@@ -22,7 +22,7 @@ help: ## List the targets
 
 venv: $(DEV_STAMP) ## Set up the virtual environment (VENV=.venv) with all development tools
 
-demo: $(DEMO_STAMP) ## Import the example shop's orders and make their invoices (ENGINE=sqlite or postgres)
+demo: $(DEMO_STAMP) ## Run the example shop: invoices, events, sales (ENGINE=sqlite or postgres)
 	@ENGINE="$(ENGINE)" "$(BIN)/python" example_project/manage.py demo
 
 test: $(DEV_STAMP) ## Run all tests on both engines (ARGS="..." goes to pytest)
@@ -73,10 +73,10 @@ $(BIN)/pip:
 
 $(DEMO_STAMP): pyproject.toml | $(BIN)/pip
 	@echo "Installing the package into $(VENV) ..."
-	@"$(BIN)/python" -m pip install -qq --group demo --editable '.[postgres]'
+	@"$(BIN)/python" -m pip install -qq --group demo --editable '.[postgres,webhooks]'
 	@touch $@
 
 $(DEV_STAMP): pyproject.toml | $(BIN)/pip
 	@echo "Installing the package and its development tools into $(VENV) ..."
-	@"$(BIN)/python" -m pip install -qq --group dev --editable '.[postgres]'
+	@"$(BIN)/python" -m pip install -qq --group dev --editable '.[postgres,webhooks,nats]'
 	@touch $@

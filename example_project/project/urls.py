@@ -1,6 +1,6 @@
-"""The shop's pages."""
+"""The shop's pages, and the warehouse's door."""
 
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 from shop import views
@@ -9,4 +9,6 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="invoice-list")),
     path("invoices/", views.InvoiceList.as_view(), name="invoice-list"),
     path("invoices/<int:number>/", views.invoice, name="invoice"),
+    path("sales/", views.sales, name="sales"),
+    path("warehouse/", include("warehouse.urls")),
 ]

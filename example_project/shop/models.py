@@ -1,4 +1,4 @@
-"""Customers, orders and invoices.
+"""Customers, orders, invoices, and sales per country.
 
 Amounts are decimals of at most 15 digits, which SQLite, too, gives back as they were
 stored. Add them up in Python: its own SUM() would add floating-point numbers.
@@ -106,3 +106,17 @@ class Invoice(models.Model):
 
     def __str__(self) -> str:
         return f"Invoice {self.order_id}"
+
+
+class CountrySales(models.Model):
+    """What the customers of one country have bought, as of the last refresh."""
+
+    country = models.CharField(max_length=200, primary_key=True)
+    orders = models.PositiveIntegerField()
+    goods = models.DecimalField(max_digits=15, decimal_places=4)
+
+    class Meta:
+        ordering = ("-goods", "country")
+
+    def __str__(self) -> str:
+        return f"Sales to {self.country}"

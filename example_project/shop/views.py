@@ -1,10 +1,11 @@
-"""The pages that show invoices: a list, and each invoice as its customer gets it."""
+"""The pages that show invoices (a list, and each as its customer gets it) and sales."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.generic import ListView
 
 from shop.models import Invoice, Order
+from shop.sales import sales_page
 
 
 class InvoiceList(ListView):
@@ -22,3 +23,8 @@ def invoice(request: HttpRequest, number: int) -> HttpResponse:
         return HttpResponse(order.invoice.html)
     except Invoice.DoesNotExist:
         return render(request, "shop/invoice_pending.html", {"order": order}, status=404)
+
+
+def sales(request: HttpRequest) -> HttpResponse:
+    """Sales per country, as of the last refresh: a chart and a table."""
+    return HttpResponse(sales_page())

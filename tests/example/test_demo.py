@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
-LAST_LINE = "orders=830 invoices=830 goods=1265793.04 freight=64942.69 pending=0 dead=0"
+LAST_LINE = "orders=830 invoices=830 events=830 goods=1265793.04 freight=64942.69 pending=0 dead=0"
 
 
 def kill_tree(demo: subprocess.Popen[str]) -> None:
