@@ -64,6 +64,9 @@ class Data:
 class Shop:
     """One shop with a database of its own."""
 
+    var: Path
+    job_table: str
+
     def __init__(self, environ: dict[str, str]) -> None:
         self.environ = {
             **os.environ,
@@ -114,6 +117,7 @@ class SqliteShop(Shop):
 
     def __init__(self, var: Path) -> None:
         super().__init__({"ENGINE": "sqlite", "SHOP_VAR": str(var)})
+        self.var = var
         self.file = var / "shop.sqlite3"
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -129,6 +133,7 @@ class PostgresShop(Shop):
 
     def __init__(self, var: Path, url: str) -> None:
         super().__init__({"ENGINE": "postgres", "SHOP_VAR": str(var), "DATABASE_URL": url})
+        self.var = var
         self.url = url
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:

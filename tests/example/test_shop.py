@@ -4,13 +4,36 @@ import pytest
 
 from tests.example.shops import Data, Shop
 
-LAST_LINE = "orders=2 invoices=2 goods=176.42 freight=43.99 pending=0 dead=0"
+LAST_LINE = "orders=2 invoices=2 events=2 goods=176.42 freight=43.99 pending=0 dead=0"
 FIND_PAGES = """
 from django.test import Client
 client = Client(SERVER_NAME="localhost")
 for path in ("/invoices/", "/invoices/1/", "/invoices/2/", "/invoices/3/"):
     response = client.get(path)
     print(path, response.status_code, response.content.decode().replace("\\n", " "))
+"""
+
+POST_TWICE = """
+import datetime as dt, json
+from django.conf import settings
+from django.test import Client
+from standardwebhooks import Webhook
+body = json.dumps({"order": 1, "customer": "ALFKI", "pieces": 13})
+now = dt.datetime.now(dt.UTC)
+signature = Webhook(settings.WEBHOOK_SECRET).sign("evt_1", now, body)
+signed = {
+    "webhook-id": "evt_1",
+    "webhook-timestamp": str(int(now.timestamp())),
+    "webhook-signature": signature,
+}
+post = lambda body, headers: Client(SERVER_NAME="localhost").post(
+    "/warehouse/events/", body, content_type="application/json", headers=headers
+)
+print(post(body, signed).status_code)
+print(post(body, signed).status_code)
+print(post(body.replace("13", "99"), signed).status_code)
+print(post(body, {}).status_code)
+print(Client(SERVER_NAME="localhost").get("/warehouse/events/").status_code)
 """
 
 
@@ -31,7 +54,7 @@ def test_the_demo_ends_with_the_sums_and_runs_again(shop: Shop, data: Data) -> N
 
 
 def test_an_import_that_runs_twice_enqueues_once(shop: Shop, data: Data) -> None:
-    """Issue 2: import_orders can be run again without doubling anything."""
+    """Issue 2: import_orders can be run again without doubling anything: two jobs, two events."""
     shop.succeed("migrate", "-v0")
     for _ in range(2):
         shop.succeed("import_orders", "--data", str(data.folder))
@@ -43,7 +66,7 @@ def test_an_import_that_runs_twice_enqueues_once(shop: Shop, data: Data) -> None
         "shop_invoice",
         shop.job_table,
     )
-    assert [shop.count(table) for table in tables] == [2, 2, 2, 3, 0, 2]
+    assert [shop.count(table) for table in tables] == [2, 2, 2, 3, 0, 4]
 
 
 @pytest.mark.parametrize(
@@ -108,6 +131,25 @@ def test_the_pages_show_what_is_there(sqlite_shop: Shop, data: Data) -> None:
     assert "not made yet" not in after["/invoices/"][1]
     assert after["/invoices/1/"][0] == "200"
     assert "$ 208.75" in after["/invoices/1/"][1]
+
+
+def test_sales_per_country_are_a_table_and_a_chart(shop: Shop, data: Data) -> None:
+    """Issue 4: a schedule has made the summary; its sum is the goods total, the page shows both."""
+    lines = shop.succeed("demo", "--data", str(data.folder))
+    assert "Schedule 'sales-summary' added" in lines
+    assert "2 countries, goods 176.42; the chart: " in "\n".join(lines)
+    audit = shop.succeed("alkstore_schedules", "--audit")
+    assert any("sales-summary" in line for line in audit)
+    page = (shop.var / "sales.html").read_text(encoding="utf-8")
+    assert page.count("<rect") == 2 and page.count("Germany") == 2
+    assert "176.42" in page
+
+
+def test_an_event_that_is_delivered_again_ships_once(shop: Shop) -> None:
+    """Issue 4: the receiver verifies the signature, and looks into the inbox."""
+    shop.succeed("migrate", "-v0")
+    assert shop.succeed("shell", "-v0", "-c", POST_TWICE) == ["204", "204", "401", "401", "405"]
+    assert shop.count("warehouse_shipment") == 1
 
 
 def test_a_dead_job_makes_the_demo_fail(shop: Shop, data: Data) -> None:

@@ -91,9 +91,7 @@ class Command(BaseCommand):
         call_command("alkstore_schedules", register_only=True, verbosity=0)  # as often as usual
 
     @contextmanager
-    def _process(
-        self, *command: str, environ: dict[str, str]
-    ) -> Iterator[subprocess.Popen[bytes]]:
+    def _process(self, *command: str, environ: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
         """Run a command of the project within the block; it never outlives it."""
         self.stdout.flush()
         arguments = [sys.executable, settings.BASE_DIR / "manage.py", *command]
@@ -122,9 +120,7 @@ class Command(BaseCommand):
 
     def _report(self) -> None:
         """Print where the invoices are and, last, the sums; then complain if they are wrong."""
-        orders, made, events = (
-            model.objects.count() for model in (Order, Invoice, Shipment)
-        )
+        orders, made, events = (model.objects.count() for model in (Order, Invoice, Shipment))
         goods, freight = add_up("goods"), add_up("freight")
         pending, dead = Job.objects.count(), DeadJob.objects.count()
         self.stdout.write(
