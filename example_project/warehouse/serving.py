@@ -15,7 +15,7 @@ from django.core.servers.basehttp import (
 class QuietRequestHandler(WSGIRequestHandler):
     """Writes no line for each request."""
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
         pass
 
 
