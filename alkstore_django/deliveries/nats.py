@@ -188,6 +188,7 @@ class _Line:
 
     async def _held(self) -> AsyncGenerator[Client]:
         client = Client()
+        self.fault = None
         try:
             await client.connect(
                 **{
@@ -207,8 +208,12 @@ class _Line:
                     await client.close()
 
     async def _note(self, error: Exception) -> None:
-        """Keep what went wrong: it is told by the deliveries that fail of it."""
-        self.fault = error
+        """Keep what went wrong: it is told by the deliveries that fail of it.
+
+        The word of a server that refuses us says more than the broken socket that follows it.
+        """
+        if isinstance(error, nats.errors.Error) or not isinstance(self.fault, nats.errors.Error):
+            self.fault = error
 
 
 # -- arguments ---------------------------------------------------------------------------

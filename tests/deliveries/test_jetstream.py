@@ -189,9 +189,7 @@ def test_nobody_there(tmp_path):
 def test_wrong_password(tmp_path):
     """A server that refuses us is told by name."""
     with nats_server(tmp_path, "--user", "shop", "--pass", "right") as server:
-        delivery = JetStreamDelivery(
-            server.url, "a", timeout_s=SHORT_S, user="shop", password="wrong"
-        )
+        delivery = JetStreamDelivery(server.url, "a", timeout_s=2, user="shop", password="wrong")
         assert "Authorization" in str(refusal(delivery, Event()))
         delivery = JetStreamDelivery(server.url, "a", user="shop", password="right")
         assert "no stream" in str(refusal(delivery, Event()))
