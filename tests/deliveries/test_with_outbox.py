@@ -1,14 +1,16 @@
 """Ready deliveries as an outbox's own, and the guide's receiver: section 5."""
 
 import asyncio
+import functools
 import sys
 import types
 
 import nats
 import pytest
+from django.db import transaction
 from django.test import RequestFactory, override_settings
 
-from alkstore_django import Outbox
+from alkstore_django import Outbox, inbox
 from alkstore_django.deliveries.events import message_id
 from alkstore_django.deliveries.nats import JetStreamDelivery
 from alkstore_django.deliveries.webhooks import WebhookDelivery
@@ -114,13 +116,9 @@ def test_guide_to_receiving(alias, receiver, webhook, monkeypatch):
     monkeypatch.setitem(sys.modules, "billing.models", models)
     scope = {}
     exec(compile(block.text, str(block), "exec"), scope)  # noqa: S102  our own page
-    scope["inbox"] = lambda *given: receive_inbox(*given, using=alias)
-    scope["transaction"] = types.SimpleNamespace(atomic=lambda: real_atomic(using=alias))
-    from django.db import transaction
-
-    from alkstore_django import inbox
-
-    receive_inbox, real_atomic = inbox, transaction.atomic
+    scope["inbox"] = functools.partial(inbox, using=alias)
+    atomic = functools.partial(transaction.atomic, using=alias)
+    scope["transaction"] = types.SimpleNamespace(atomic=atomic)
     events = Outbox("events", using=alias)
     events.deliver(webhook)
     events.enqueue({"order": 7})
