@@ -3,7 +3,11 @@
 import re
 from types import ModuleType
 
+import pytest
+
+from alkstore_django.engines.postgres import outbox_sql as postgres_outbox
 from alkstore_django.engines.postgres import sql as postgres
+from alkstore_django.engines.sqlite import outbox_sql as sqlite_outbox
 from alkstore_django.engines.sqlite import sql as sqlite
 
 PARAMETER = re.compile(r"%\((\w+)\)s")
@@ -27,17 +31,25 @@ ONLY_POSTGRES = {
     "CLAIM_AHEAD",  # no dead entries in its indexes,
     "ACK_FREE",  # and no locks on single rows
 }  # fmt: skip
-ONLY_SQLITE = {"HAS_READY"}  # asked first, so that an idle claimant takes no write lock
+ONLY_SQLITE = {"HAS_READY", "HAS_READY_IN_ORDER"}  # so that an idle claimant takes no write lock
+
+TWINS = [
+    pytest.param(postgres, sqlite, id="sql"),
+    pytest.param(postgres_outbox, sqlite_outbox, id="outbox_sql"),
+]
+MODULES = (postgres, postgres_outbox, sqlite, sqlite_outbox)
 
 
-def test_the_statements_have_the_same_names_in_the_same_order():
+@pytest.mark.parametrize(("postgres", "sqlite"), TWINS)
+def test_the_statements_have_the_same_names_in_the_same_order(postgres, sqlite):
     """1.1 Both sql.py hold the same statements, in the same order."""
     theirs = [name for name in constants(postgres) if name not in ONLY_POSTGRES]
     ours = [name for name in constants(sqlite) if name not in ONLY_SQLITE]
     assert theirs == ours
 
 
-def test_the_statements_have_the_same_parameters():
+@pytest.mark.parametrize(("postgres", "sqlite"), TWINS)
+def test_the_statements_have_the_same_parameters(postgres, sqlite):
     """1.1 Each statement takes the same parameters on both engines."""
     differing = {}
     for name in constants(postgres).keys() & constants(sqlite).keys():
@@ -53,7 +65,7 @@ def test_the_statements_have_the_same_parameters():
 
 def test_every_statement_can_be_found_in_a_server_log():
     """1.1 A statement starts with its name as a comment; a fragment has none."""
-    for module in (postgres, sqlite):
+    for module in MODULES:
         for name, text in constants(module).items():
             if "/* alkstore:" in text:
                 assert text.startswith(f"/* alkstore:{name.lower()} */\n"), name
@@ -61,7 +73,7 @@ def test_every_statement_can_be_found_in_a_server_log():
 
 def test_every_instant_comes_from_the_database():
     """1.4 No statement takes an instant of Python's clock: the test clock is NULL in use."""
-    for module in (postgres, sqlite):
+    for module in MODULES:
         for name, text in constants(module).items():
             assert "CURRENT_TIMESTAMP" not in text.upper(), name
             assert not re.search(r"(?<![\w.])now\(\)", text), name
