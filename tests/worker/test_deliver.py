@@ -82,8 +82,9 @@ def test_an_exception_means_again_then_dead(alias, clock, outbox, relay_all, eve
     poison, _ = outbox.enqueue_many(["poison", "next"], key="k")
     outbox.enqueue("free")
     relay_all(outbox)
-    assert seen[:2] == [("poison", 1), ("free", 1)]
-    assert seen[-2:] == [("poison", 3), ("next", 1)]
+    assert ("free", 1) in seen
+    seen.remove(("free", 1))
+    assert seen == [("poison", 1), ("poison", 2), ("poison", 3), ("next", 1)]
     assert dead_row(alias, poison)["last_error"] == "ConnectionError: refused"
     assert events.ids("job_died") == [poison]
 
