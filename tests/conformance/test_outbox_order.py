@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from django.db import connections, transaction
 
-from alkstore_django.managers import KEYS_AT_ONCE
+from alkstore_django import managers
 from tests.support.relay import Relay, ids
 from tests.support.rows import count_live, live_row
 
@@ -153,18 +153,16 @@ def test_the_stranded_are_found(clock, outbox, relay, how):
     assert ids(relay.claim_at_once()) == [rest if how == "sweep" else second]
 
 
-def test_the_search_goes_from_step_to_step(outbox, relay):
+def test_the_search_goes_from_step_to_step(monkeypatch, outbox, relay):
     """5.3 However many keys wait, each step of the search looks at so many of them."""
-    n = KEYS_AT_ONCE + 5
-    with transaction.atomic(using=outbox.using):
-        for number in range(n):
-            outbox.enqueue("a", key=f"k{number:05}")
-            outbox.enqueue("b", key=f"k{number:05}")
-    relay.jobs.engine.ack([row.claim for row in relay.claim(2 * n)])
-    promoted, after = relay.jobs.promote_stranded(relay.queue)
-    assert (promoted, after) == (KEYS_AT_ONCE, f"k{KEYS_AT_ONCE - 1:05}")
-    assert relay.jobs.promote_stranded(relay.queue, after=after) == (5, "")
-    assert len(relay.claim_at_once(2 * n)) == n
+    monkeypatch.setattr(managers, "KEYS_AT_ONCE", 10)
+    for number in range(15):
+        outbox.enqueue_many(["a", "b"], key=f"k{number:02}")
+    relay.jobs.engine.ack([row.claim for row in relay.claim()])
+    assert relay.jobs.promote_stranded(relay.queue) == (10, "k09")
+    assert len(relay.claim_at_once()) == 10
+    assert relay.jobs.promote_stranded(relay.queue, after="k09") == (5, "")
+    assert len(relay.claim_at_once()) == 5
 
 
 def test_settling_promotes_and_wakes(outbox, relay, sql_log):

@@ -5,16 +5,19 @@ from types import ModuleType
 
 import pytest
 
+from alkstore_django.engines.postgres import outbox_sql as postgres_outbox
 from alkstore_django.engines.postgres import schedule_sql as postgres_schedules
 from alkstore_django.engines.postgres import sql as postgres_jobs
+from alkstore_django.engines.sqlite import outbox_sql as sqlite_outbox
 from alkstore_django.engines.sqlite import schedule_sql as sqlite_schedules
 from alkstore_django.engines.sqlite import sql as sqlite_jobs
 
 TWINS = [
     pytest.param(postgres_jobs, sqlite_jobs, id="jobs"),
     pytest.param(postgres_schedules, sqlite_schedules, id="schedules"),
+    pytest.param(postgres_outbox, sqlite_outbox, id="outbox"),
 ]
-MODULES = (postgres_jobs, sqlite_jobs, postgres_schedules, sqlite_schedules)
+MODULES = tuple(module for twins in TWINS for module in twins.values)
 PARAMETER = re.compile(r"%\((\w+)\)s")
 
 
@@ -42,7 +45,7 @@ IN_JSON = {
     "fires": {"boundaries", "names"},
     "advances": {"names", "froms", "nexts", "fireds", "skippeds", "lasts"},
 }
-ONLY_SQLITE = {"HAS_READY"}  # asked first, so that an idle claimant takes no write lock
+ONLY_SQLITE = {"HAS_READY", "HAS_READY_IN_ORDER"}  # so that an idle claimant takes no write lock
 
 
 @pytest.mark.parametrize(("postgres", "sqlite"), TWINS)
