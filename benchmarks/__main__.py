@@ -21,6 +21,7 @@ NAMES = (
     "drain_held_snapshot",
     "wake_latency",
     "idle_worker",
+    "schedules_due",
 )
 
 
@@ -41,11 +42,12 @@ def _run(engines: Sequence[str], options: argparse.Namespace) -> None:
     from .enqueue_many import EnqueueMany
     from .idle_worker import IdleWorker
     from .measuring import QUICK, Sizes, measure
+    from .schedules import SchedulesDue
     from .wake_latency import WakeLatency
 
     kinds = (
         EnqueueInAtomic, EnqueueBesideInsert, EnqueueMany, CommitRate, Drain, DrainByTwo,
-        DrainDeep, DrainBehindDelayed, DrainUnderSnapshot, WakeLatency, IdleWorker,
+        DrainDeep, DrainBehindDelayed, DrainUnderSnapshot, WakeLatency, IdleWorker, SchedulesDue,
     )  # fmt: skip
     print(report.describe_ground(engines), flush=True)
     sizes = QUICK if options.quick else Sizes()

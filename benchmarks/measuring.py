@@ -34,6 +34,7 @@ class Sizes:
     long_run: int = 200_000
     writing_s: float = 5.0
     idle_span_s: float = 20.0
+    schedules: int = 10_000
     threads: tuple[int, ...] = (1, 4, 16, 64, 128)
     """How many handler threads the drain tries, with ``trial`` jobs each, to take the best."""
     wakes: int = 100
@@ -53,6 +54,7 @@ QUICK = Sizes(
     long_run=3_000,
     writing_s=0.5,
     idle_span_s=0.3,
+    schedules=250,
 )
 
 

@@ -25,6 +25,8 @@ NAMES = {
     "worker_memory": "MB",
     "idle_cpu": "%",
     "idle_statements": "/min",
+    "schedules_due": "jobs/s",
+    "scheduler_memory": "MB",
     "wake_latency_p50": "ms",
     "wake_latency_p99": "ms",
 }

@@ -13,7 +13,20 @@ from django.dispatch import Signal
 from django.test import override_settings
 
 import alkstore_django
-from alkstore_django import Job, JobHandle, Listener, Queue, StopToken, Store, exceptions, signals
+from alkstore_django import (
+    Job,
+    JobHandle,
+    Listener,
+    Queue,
+    StopToken,
+    Store,
+    declare_schedule,
+    exceptions,
+    run_schedules,
+    schedule,
+    signals,
+    unschedule,
+)
 from alkstore_django import models as mirrors
 from alkstore_django.conf import (
     _RULES,
@@ -25,8 +38,8 @@ from alkstore_django.conf import (
 from alkstore_django.core.options import QueueOptions
 from alkstore_django.deliveries.nats import JetStreamDelivery
 from alkstore_django.deliveries.webhooks import WebhookDelivery, verify, webhook_client
-from alkstore_django.management.commands.alkstore_worker import Command
-from alkstore_django.testing import FrozenClock, drain, frozen_time
+from alkstore_django.management.commands import alkstore_schedules, alkstore_worker
+from alkstore_django.testing import FrozenClock, drain, frozen_time, run_due_schedules
 from alkstore_django.worker.tally import OUTCOMES
 from tests.docs.pages import README, ROOT, Block, all_blocks, blocks_of, first_column, text_of
 
@@ -51,7 +64,9 @@ def test_public_names() -> None:
     block = blocks_of("reference/queues.md", "python")[0]
     (imported,) = [node for node in ast.parse(block.text).body if isinstance(node, ast.ImportFrom)]
     assert {name.name for name in imported.names} == set(alkstore_django.__all__)
-    pages = [text_of(f"reference/{page}.md") for page in ("queues", "payloads", "errors")]
+    pages = [
+        text_of(f"reference/{page}.md") for page in ("queues", "payloads", "errors", "schedules")
+    ]
     described = "\n".join(re.findall(r"`[^`\n]+`|^## .+$", "\n".join(pages), re.MULTILINE))
     for name in alkstore_django.__all__:
         assert has_word(name, described), name
@@ -92,7 +107,15 @@ def test_public_attributes(owner: type) -> None:
         ("deliveries", webhook_client),
         ("deliveries", verify),
         ("deliveries", JetStreamDelivery),
+        ("schedules", schedule),
+        ("schedules", unschedule),
+        ("schedules", run_schedules),
+        ("schedules", declare_schedule),
+        ("queues", Store.schedule),
+        ("queues", Store.unschedule),
+        ("queues", Store.run_schedules),
         ("testing", drain),
+        ("testing", run_due_schedules),
         ("testing", frozen_time),
         ("testing", FrozenClock.advance),
         ("testing", FrozenClock.move_to),
@@ -202,16 +225,19 @@ def test_check_ids() -> None:
     assert first_column("reference/checks.md") == sorted(ids)
 
 
-def test_command_options() -> None:
-    """Every option of the worker command is documented with its default, and no other."""
-    own = Command().create_parser("manage.py", "alkstore_worker")
+@pytest.mark.parametrize(
+    ("page", "module"), [("worker", alkstore_worker), ("schedules", alkstore_schedules)]
+)
+def test_command_options(page: str, module: Any) -> None:
+    """Every option of a command is documented with its default, and no other."""
+    own = module.Command().create_parser("manage.py", "command")
     django = {"--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--help"}
     django |= {"--no-color", "--force-color", "--skip-checks"}
     actions = {a.option_strings[-1]: a for a in own._actions if a.option_strings}
     options = set(actions) - django
     rows = {
         match[1]: line
-        for line in text_of("reference/worker.md").splitlines()
+        for line in text_of(f"reference/{page}.md").splitlines()
         if (match := re.match(r"\| `(--[\w-]+)", line))
     }
     assert set(rows) == options
@@ -300,6 +326,13 @@ def test_columns() -> None:
     columns = {f.column for m in (mirrors.Job, mirrors.DeadJob) for f in m._meta.fields}
     shown = documented[documented.index("id") : documented.index("died_at") + 1]
     assert set(shown) == columns
+
+
+def test_columns_of_schedules() -> None:
+    """Every column of a schedule is documented, and no other."""
+    documented = first_column("reference/schedules.md")
+    shown = documented[documented.index("spec", documented.index("--audit")) - 1 :]
+    assert set(shown) == {f.column for f in mirrors.Schedule._meta.fields}
 
 
 def test_index_names() -> None:

@@ -90,6 +90,20 @@ def test_guide_to_tests(shop: Folder) -> None:
     assert "no issues" in output
 
 
+def test_guide_to_schedules(shop: Folder) -> None:
+    """What the guide declares is registered, listed and audited, and its tests pass."""
+    for block in blocks_of("how-to/schedules.md", "python"):
+        if block.file:
+            shop.write(block)
+    told = shop.shell("python manage.py alkstore_schedules --register-only --prune")
+    assert "added=2 changed=0 left=0 removed=0" in told
+    assert "report  @every 1d  reports" in shop.shell("python manage.py alkstore_schedules --list")
+    assert "total" in shop.shell("python manage.py alkstore_schedules --audit")
+    late = block_with("how-to/schedules.md", "late = ")
+    assert run(shop, late.text + "\nprint(late.count())").strip() == "0"
+    assert "Ran 1 test" in shop.shell("python manage.py test")
+
+
 def test_guide_to_dead_jobs(shop: Folder) -> None:
     """Dead jobs are listed, and run again, one or all."""
     show = block_with("how-to/dead-jobs.md", "manage.py shell")

@@ -26,7 +26,7 @@ def main() -> None:
         ground.make()
         _set_up()
         engines = ENGINES if options.engine == "both" else (options.engine,)
-        faults = [fault for engine in engines for fault in _rage(engine, options)]
+        faults = [fault for engine in engines for fault in _run(engine, options)]
     finally:
         ground.remove()
     sys.exit(1 if faults else 0)
@@ -38,6 +38,20 @@ def _set_up() -> None:
 
     django.setup()
     setup_databases(verbosity=0, interactive=False)
+
+
+def _run(engine: str, options: argparse.Namespace) -> list[str]:
+    """Walk schedules, then rage among workers; return the faults."""
+    from tests.concurrency.chaos.schedules import walk
+
+    faults = []
+    if options.schedules:
+        faults = walk(engine, options.schedules, options.seed, _progress)
+    if options.duration > 0:
+        faults += _rage(engine, options)
+    for fault in faults:
+        print(f"  {fault}", flush=True)
+    return faults
 
 
 def _rage(engine: str, options: argparse.Namespace) -> list[str]:
@@ -76,8 +90,6 @@ def _rage(engine: str, options: argparse.Namespace) -> list[str]:
         f" {'BROKEN' if faults else 'all promises kept'}",
         flush=True,
     )
-    for fault in faults:
-        print(f"  {fault}", flush=True)
     return faults
 
 
@@ -90,11 +102,23 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.concurrency.chaos",
         description="Kill, pause, redeploy and cut off workers while they do jobs, restart their "
-        "server, and check that every effect is there once.",
+        "server, and check that every effect is there once. Before that, walk schedules at random, "
+        "and check that every boundary is accounted for.",
     )
     parser.add_argument("--engine", choices=(*ENGINES, "both"), default="both")
     parser.add_argument(
-        "--duration", type=float, default=600, metavar="S", help="seconds per engine (600)"
+        "--duration",
+        type=float,
+        default=600,
+        metavar="S",
+        help="seconds per engine (600); 0 leaves the workers in peace",
+    )
+    parser.add_argument(
+        "--schedules",
+        type=int,
+        default=10_000,
+        metavar="RUNS",
+        help="random walks of schedules beside a model, per engine (10000)",
     )
     parser.add_argument("--jobs", type=int, default=20_000, metavar="N", help="per round (20000)")
     parser.add_argument("--workers", type=int, default=3, metavar="N", help="commands (3)")
