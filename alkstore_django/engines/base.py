@@ -26,6 +26,7 @@ from ..core.frontier import Segment
 from ..core.options import Stamps
 from ..core.records import Claim, Enqueued, JobRow
 from .statements import StatementRunner
+from .upkeep import Upkeep
 
 OnWake: TypeAlias = Callable[[str | None], None]
 """Takes the queue that was woken; ``None`` means that any may have been."""
@@ -49,6 +50,8 @@ class Engine(StatementRunner):
     display_name: ClassVar[str]
     supports_parallel_writers: ClassVar[bool]
     """False where a transaction that writes keeps every other writer of the database out."""
+    upkeep: Upkeep
+    """What maintenance and the admin ask for."""
 
     # -- tables ---------------------------------------------------------------------------
 

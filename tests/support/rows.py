@@ -10,8 +10,16 @@ from typing import Any
 from django.db import connections
 
 TABLES = {
-    "postgresql": {"job": '"alkstore"."job"', "dead_job": '"alkstore"."dead_job"'},
-    "sqlite": {"job": '"__alkstore_job"', "dead_job": '"__alkstore_dead_job"'},
+    "postgresql": {
+        "job": '"alkstore"."job"',
+        "dead_job": '"alkstore"."dead_job"',
+        "schedule": '"alkstore"."schedule"',
+    },
+    "sqlite": {
+        "job": '"__alkstore_job"',
+        "dead_job": '"__alkstore_dead_job"',
+        "schedule": '"__alkstore_schedule"',
+    },
 }
 NOTES = '"testapp_note"'
 MARKS = {"postgresql": "%s", "sqlite": "?"}

@@ -21,6 +21,7 @@ from ..base import Engine, OnWake, Subscription
 from ..statements import TABLES, claimed_rows, read_schema_script
 from . import sql
 from .notify import Notifier
+from .upkeep import PostgresUpkeep
 from .wake import WakeHub, channel_name, hub_for
 
 logger = logging.getLogger("alkstore_django.engines.postgres")
@@ -47,6 +48,7 @@ class PostgresEngine(Engine):
     def __init__(self, using: str, settings: StoreSettings) -> None:
         super().__init__(using, settings, sql)
         self._notifier: Notifier | None = None
+        self.upkeep = PostgresUpkeep(self)
 
     def _direct_cursor(self, connection: BaseDatabaseWrapper) -> psycopg.Cursor[Any]:
         raw: psycopg.Connection = connection.connection

@@ -24,6 +24,7 @@ from ...core.records import Claim, Enqueued, JobRow
 from ..base import Engine, OnWake, Subscription
 from ..statements import TABLES, claimed_rows, read_schema_script
 from . import sql
+from .upkeep import SQLiteUpkeep
 from .wake import WatchHub, database_file, file_identity, hub_for
 
 logger = logging.getLogger("alkstore_django.engines.sqlite")
@@ -56,6 +57,7 @@ class SQLiteEngine(Engine):
         super().__init__(using, settings, sql)
         # Per thread: its connection, and which file that was when we first met it.
         self._opened: dict[int, tuple[Any, object]] = {}
+        self.upkeep = SQLiteUpkeep(self)
 
     def _direct_cursor(self, connection: BaseDatabaseWrapper) -> AbstractContextManager[Any]:
         return contextlib.closing(connection.connection.cursor(sqlite3.Cursor))
