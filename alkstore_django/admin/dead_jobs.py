@@ -10,7 +10,7 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.db.models.functions import Substr
+from django.db.models.functions import Right, Substr
 from django.http import HttpRequest
 from django.utils.formats import number_format
 from django.utils.safestring import SafeString
@@ -27,7 +27,7 @@ from .job_columns import JobColumnsAdmin
 from .store_admin import bound_shown
 
 ERROR_LINE = 120
-ERROR_START = 400
+ERROR_PART = 400
 ERROR_BYTES = 100_000
 AGAIN_AT_ONCE = 1_000
 
@@ -35,7 +35,7 @@ AGAIN_AT_ONCE = 1_000
 class DeadJobAdmin(JobColumnsAdmin):
     """The dead of all queues, the latest first."""
 
-    list_display = ("id", "queue_shown", "error_line", "attempts_shown", "died")
+    list_display = ("id", "queue_shown", "died", "attempts_shown", "error_line")
     list_filter = (QueueFilter, DiedFilter, AttemptsFilter)
     ordering = ("-died_at", "-id")
     actions = ("enqueue_again",)
@@ -50,7 +50,7 @@ class DeadJobAdmin(JobColumnsAdmin):
         """Say what a search finds."""
         return _(
             "A number finds the job with that id; other text is looked for in the errors of the "
-            "latest %(bound)s dead jobs listed. Longer lists are counted no further."
+            "latest %(bound)s dead jobs listed, which is also how far a list is counted."
         ) % {"bound": bound_shown()}
 
     def queue_names(self, *, at_most: int) -> list[str]:
@@ -59,9 +59,11 @@ class DeadJobAdmin(JobColumnsAdmin):
 
     def list_rows(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Read the beginning of the error only."""
-        error_start = Substr("last_error", 1, ERROR_START)
         rows = super().list_rows(rows).defer("payload", "last_error")
-        short: QuerySet[Any] = rows.annotate(error_start=error_start)
+        short: QuerySet[Any] = rows.annotate(
+            error_start=Substr("last_error", 1, ERROR_PART),
+            error_end=Right("last_error", ERROR_PART),
+        )
         return short
 
     def holds(self, term: str) -> Q:
@@ -72,8 +74,8 @@ class DeadJobAdmin(JobColumnsAdmin):
 
     @admin.display(description=gettext_lazy("error"))
     def error_line(self, row: Any) -> str:
-        """The first line of the error."""
-        return texts.first_line(row.error_start, ERROR_LINE)
+        """The line of the error that says most: of a traceback the last one."""
+        return texts.one_line(row.error_start, row.error_end, ERROR_LINE)
 
     @admin.display(description=gettext_lazy("error"))
     def error_in_full(self, row: Any) -> SafeString:

@@ -91,7 +91,7 @@ class StateFilter(admin.SimpleListFilter):
 class DiedFilter(admin.SimpleListFilter):
     """By the time of death."""
 
-    title = _("died")
+    title = _("time of death")
     parameter_name = "died"
     WITHIN: ClassVar[dict[str, tuple[int, Any]]] = {
         "hour": (HOUR, _("in the last hour")),

@@ -21,7 +21,9 @@ CLAIM_ORDER = ("queue", "-priority", "run_at", "id")
 class JobAdmin(JobColumnsAdmin):
     """Live jobs: all by their ids, the newest first; of one state in the order of claims."""
 
-    list_display = ("id", "queue_shown", "state", "priority", "attempts_shown", "due", "worker")
+    list_display = (
+        "id", "queue_shown", "state_shown", "due", "attempts_shown", "priority", "worker",
+    )  # fmt: skip
     list_filter = (QueueFilter, StateFilter, DueFilter, AttemptsFilter)
     fieldsets = (
         (None, {"fields": ("id", "queue_shown", "key", "state", "deadline_in_full")}),
@@ -34,7 +36,7 @@ class JobAdmin(JobColumnsAdmin):
         """Say what a search finds."""
         return _(
             "A number finds the job with that id; other text is looked for in the keys and "
-            "workers of the first %(bound)s jobs listed. Longer lists are counted no further."
+            "workers of the first %(bound)s jobs listed, which is also how far a list is counted."
         ) % {"bound": bound_shown()}
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
@@ -55,6 +57,11 @@ class JobAdmin(JobColumnsAdmin):
         return Q(key__icontains=term) | Q(worker_id__icontains=term)
 
     # -- columns --------------------------------------------------------------------------
+
+    @admin.display(description=gettext_lazy("state"))
+    def state_shown(self, row: Any) -> str:
+        """The state in a word."""
+        return _("behind") if row.state == "behind" else row.get_state_display()
 
     @admin.display(description=gettext_lazy("due"))
     def due(self, row: Any) -> str:

@@ -42,22 +42,25 @@ def payload_shown(row: Any) -> SafeString:
     # SQLite says NULL for the beginning of nothing.
     start, length = bytes(row.payload_start or b""), row.payload_length
     what, shown = _picture(start, is_whole=len(start) == length)
-    size = _("%(length)s bytes") % {"length": number_format(length, force_grouping=True)}
-    head = format_html('<p class="alkstore-note">{} · {} · {}</p>', size, row.codec, what)
-    return head + shown
+    note = _("%(length)s bytes, codec %(codec)s, shown as %(what)s") % {
+        "length": number_format(length, force_grouping=True),
+        "codec": row.codec,
+        "what": what,
+    }
+    return format_html('<p class="alkstore-note">{}</p>', note) + shown
 
 
 @sensitive_variables()
 def _picture(start: bytes, *, is_whole: bool) -> tuple[str, SafeString]:
     """Return the name of the form that suits the bytes, and the bytes in that form."""
     if not start:
-        return _("empty"), SafeString("")
+        return _("nothing"), SafeString("")
     text = _as_text(start, is_whole=is_whole)
     if text is None:
-        return _("in hexadecimal"), _hex(start)
+        return _("hexadecimal"), _hex(start)
     if is_whole and (pretty := _as_json(text)) is not None:
         return _("JSON"), preformatted(pretty, budget=SHOWN_AT_MOST)
-    what = _("text") if is_whole else _("its beginning, as text")
+    what = _("text") if is_whole else _("text, its beginning only")
     return what, preformatted(text, budget=SHOWN_AT_MOST)
 
 

@@ -37,14 +37,8 @@ class ScheduleAdmin(StoreAdmin):
     """All schedules by name, with their ledger."""
 
     list_display = (
-        "name",
-        "spec",
-        "queue_shown",
-        "next_boundary",
-        "last_fired",
-        "n_fired",
-        "n_skipped",
-    )
+        "name", "spec", "queue_shown", "next_boundary", "n_fired", "n_skipped", "last_fired",
+    )  # fmt: skip
     list_filter = (DeclaredFilter,)
     search_fields = ("name",)
     ordering = ("name",)

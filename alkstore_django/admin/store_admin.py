@@ -34,7 +34,6 @@ class StoreAdmin(_ModelAdmin):
     """
 
     using: ClassVar[str | None] = None
-    actions_on_bottom = True
     list_per_page = 50
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
@@ -146,7 +145,7 @@ class StoreAdmin(_ModelAdmin):
         """Attempts made, of those there are."""
         return f"{row.attempts} / {row.max_attempts}"
 
-    @admin.display(description=_("payload"))
+    @admin.display(description=_("content"))
     def payload_shown(self, row: Any) -> SafeString:
         """The payload, as far as it is shown."""
         return payload_shown(row)

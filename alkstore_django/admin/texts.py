@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
-from django.utils.timesince import timesince, timeuntil
+from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 
 NOTHING = "-"
@@ -32,13 +32,8 @@ def moment_in_full(value: dt.datetime | None) -> str:
     """Return an instant with its zone, and how long ago that was, or will be."""
     if value is None:
         return NOTHING
-    now = timezone.now() if settings.USE_TZ else dt.datetime.now(dt.UTC).replace(tzinfo=None)
-    if value <= now:
-        distance = _("%(length)s ago") % {"length": timesince(value, now)}
-    else:
-        distance = _("in %(length)s") % {"length": timeuntil(value, now)}
     local = _local(value)
-    return f"{local:{FORMAT}} {local.tzname() or 'UTC'} ({distance})"
+    return f"{local:{FORMAT}} {local.tzname() or 'UTC'} ({_distance(value)})"
 
 
 def length(seconds: int) -> str:
@@ -49,9 +44,18 @@ def length(seconds: int) -> str:
     return f"{seconds} s"
 
 
-def first_line(text: str, most: int) -> str:
-    """Return the first line that says something, cut to so many characters."""
-    line = next((part for part in text.splitlines() if part.strip()), "").strip()
+def one_line(start: str, end: str, most: int) -> str:
+    """Return the first line of a text that says something; of a traceback the last line.
+
+    Args:
+        start: how the text begins.
+        end: how it ends.
+        most: how many characters are shown.
+    """
+    lines = [line.strip() for line in start.splitlines() if line.strip()]
+    line = lines[0] if lines else ""
+    if line.startswith("Traceback (most recent call last)"):
+        line = end.strip().splitlines()[-1].strip()
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
@@ -80,6 +84,14 @@ def within(text: str, budget: int) -> str:
 
 def _html_size(text: str) -> int:
     return len(escape(text).encode("utf-8", "replace"))
+
+
+def _distance(value: dt.datetime) -> str:
+    """Return how long ago an instant was, or how far ahead it lies."""
+    now = timezone.now() if settings.USE_TZ else dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    seconds = int(abs((now - value).total_seconds()))
+    length = f"{seconds} s" if seconds < 60 else timesince(min(value, now), max(value, now))
+    return (_("%(length)s ago") if value <= now else _("in %(length)s")) % {"length": length}
 
 
 def _local(value: dt.datetime) -> dt.datetime:

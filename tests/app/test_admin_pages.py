@@ -112,10 +112,10 @@ def test_writes_through_the_model_are_refused(some, root):
 
 BIG = bytes(range(256)) * (5 * 1024 * 1024 // 256)
 PAYLOADS = {
-    "binary": (b"\x80\xff", "in hexadecimal", "80 ff"),
+    "binary": (b"\x80\xff", "hexadecimal", "80 ff"),
     "5 MiB": (BIG, "5,242,880 bytes", "00 01 02"),
     "JSON": (b'{"b":[1,{"c":"<i>"}]}', "JSON", '"c": "<i>"'),
-    "JSON of 1 MiB": (b'["' + b"y" * 2**20 + b'"]', "its beginning, as text", "yyy"),
+    "JSON of 1 MiB": (b'["' + b"y" * 2**20 + b'"]', "text, its beginning only", "yyy"),
     "deep JSON": (b"[" * 30_000 + b"]" * 30_000, "text", "[[["),
     "steep JSON": (b"[" * 300 + b"1," * 20_000 + b"1" + b"]" * 300, "JSON", "["),
     "JSON with a surrogate": (b'["\\ud800"]', "JSON", "\\ud800"),
@@ -123,10 +123,10 @@ PAYLOADS = {
     "hostile text": (b"<script>alert(1)</script>" * 9_000, "text", "<script>alert(1)"),
     "quotes": (b'"' * 65_000, "text", '"""'),
     "UTF-8": ("é队列😀".encode(), "text", "é队列😀"),
-    "UTF-8 at the cut": ("😀".encode() * 30_000, "its beginning, as text", "😀"),
-    "UTF-16": ("text".encode("utf-16"), "in hexadecimal", "ff fe"),
-    "gzip": (gzip.compress(b"text"), "in hexadecimal", "1f 8b"),
-    "empty": (b"", "empty", "0 bytes"),
+    "UTF-8 at the cut": ("😀".encode() * 30_000, "text, its beginning only", "😀"),
+    "UTF-16": ("text".encode("utf-16"), "hexadecimal", "ff fe"),
+    "gzip": (gzip.compress(b"text"), "hexadecimal", "1f 8b"),
+    "empty": (b"", "nothing", "0 bytes"),
 }
 
 
@@ -201,6 +201,8 @@ ERRORS = {
     "long markup": ("'<" * (MAX_ERROR_LENGTH // 2), "Cut: the first"),
     "emoji": ("😀" * MAX_ERROR_LENGTH, "Cut: the first"),
     "empty": ("", ""),
+    "traceback": ("Traceback (most recent call last):\n" + "  File x\n" * 999 + "E: no", "E: no"),
+    "no more than its head": ("Traceback (most recent call last):", "Traceback (most"),
     "odd": ("\x01\x85\u2028\u202e{{ x }} %s", "{{ x }} %s"),
 }
 
