@@ -76,6 +76,11 @@ def declare(queue: DeclaredQueue) -> None:
     _declared.add(queue)
 
 
+def declared_on(using: str) -> list[DeclaredQueue]:
+    """Return the queues that the code has made on an alias, by name; one name may be there twice."""
+    return sorted((q for q in _declared if q.using == using), key=lambda queue: queue.name)
+
+
 def declared_names(using: str) -> set[str]:
     """Return the names of the queues that the code has made on an alias."""
     return {queue.name for queue in _declared if queue.using == using}

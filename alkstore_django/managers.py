@@ -9,7 +9,7 @@ commit. Queues build on them; use a ``Queue`` unless you need the rows themselve
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
@@ -24,6 +24,7 @@ from .core.options import Stamps
 from .core.records import Claim, JobRow, SweepResult
 from .engines.base import Engine
 from .engines.registry import engine_for
+from .engines.upkeep import EnqueuedAgain
 from .fields import EpochNow
 from .tables import EngineQuerySet
 
@@ -187,16 +188,37 @@ class JobManager(_JobManager):
         """Move a claimed job to the dead with exactly this error."""
         return self.engine.bury(row.claim, error=error)
 
-    def sweep(self, queue: str, *, retention_s: int | None) -> SweepResult:
+    def sweep(
+        self,
+        queue: str,
+        *,
+        retention_s: int | None,
+        after_batch: Callable[[SweepResult], None] | None = None,
+    ) -> SweepResult:
         """Bury what has expired and purge what is beyond retention, in short batches.
 
         Outside a transaction each batch commits by itself, so that no lock lasts long.
+
+        Args:
+            after_batch: told the counts so far.
         """
         engine = self.engine
-        expired = purged = 0
+        done = SweepResult(0, 0)
+        tell = after_batch or (lambda _: None)
         while moved := engine.sweep_expired(queue, limit=SWEEP_BATCH):
-            expired += moved
+            tell(done := done._replace(expired=done.expired + moved))
         if retention_s is not None:
             while gone := engine.purge_dead(queue, retention_s=retention_s, limit=SWEEP_BATCH):
-                purged += gone
-        return SweepResult(expired=expired, purged=purged)
+                tell(done := done._replace(purged=done.purged + gone))
+        return done
+
+    def enqueue_again(self, dead_ids: Sequence[int]) -> list[EnqueuedAgain]:
+        """Make fresh jobs of dead ones (CONTRACT 3.14); wakes follow the commit.
+
+        See ``Upkeep.enqueue_again`` for what becomes of each.
+        """
+        engine = self.engine
+        stored = engine.upkeep.enqueue_again(dead_ids)
+        for queue in {job.queue for job in stored if job.ready}:
+            wake_after_commit(engine, queue)
+        return stored

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from .core.labels import queue_label
 from .core.records import JobState
 from .fields import EpochField
 from .managers import DeadJobManager, JobManager, ScheduleManager
@@ -36,7 +37,7 @@ class JobColumns(EngineModel):
         abstract = True
 
     def __str__(self) -> str:
-        return f"{self.queue} {self.pk}"
+        return f"{queue_label(self.queue)} {self.pk}"
 
 
 class Job(JobColumns):
@@ -81,7 +82,7 @@ class DeadJob(JobColumns):
         base_manager_name = "objects"
         default_manager_name = "objects"
         default_permissions = ("view",)
-        permissions = (("enqueue_again", _("Can enqueue dead jobs again")),)
+        permissions = (("enqueue_again_deadjob", _("Can enqueue dead jobs again")),)
         verbose_name = _("dead job")
         verbose_name_plural = _("dead jobs")
 

@@ -22,15 +22,19 @@ from .fields import FromEpoch
 LOGICAL_PREFIX = "alkstore_django_"
 
 
+def quoting_of(compiler: Any) -> Any:
+    """Return how a compiler quotes a name, an alias left as it is."""
+    # Django 6.1 calls it quote_name; 5.2 and 6.0 have only the older name.
+    return getattr(compiler, "quote_name", None) or compiler.quote_name_unless_alias
+
+
 class EngineTable(BaseTable):
     """The base table of a query, rendered as the engine's own."""
 
     def as_sql(self, compiler: Any, connection: Any) -> Any:
-        # Django 6.1 calls it quote_name; 5.2 and 6.0 have only the older name.
-        quote = getattr(compiler, "quote_name", None) or compiler.quote_name_unless_alias
         name = self.table_name.removeprefix(LOGICAL_PREFIX)
         physical = engine_for(connection.alias).table(name)
-        return f"{physical} {quote(self.table_alias)}", []
+        return f"{physical} {quoting_of(compiler)(self.table_alias)}", []
 
 
 class EngineQuery(Query):

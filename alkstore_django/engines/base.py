@@ -28,6 +28,7 @@ from ..core.records import Claim, Enqueued, JobRow
 from .outbox import OutboxEngine
 from .schedules import Schedules
 from .statements import StatementRunner
+from .upkeep import Upkeep
 
 OnWake: TypeAlias = Callable[[str | None], None]
 """Takes the queue that was woken; ``None`` means that any may have been."""
@@ -55,6 +56,8 @@ class Engine(StatementRunner):
     """The schedules and leases of the alias."""
     outbox: OutboxEngine
     """What it does for outboxes and inboxes."""
+    upkeep: Upkeep
+    """What maintenance and the admin ask for."""
 
     # -- tables ---------------------------------------------------------------------------
 

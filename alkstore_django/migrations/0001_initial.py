@@ -50,7 +50,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "dead job",
                 "verbose_name_plural": "dead jobs",
                 "db_table": "alkstore_django_dead_job",
-                "permissions": (("enqueue_again", "Can enqueue dead jobs again"),),
+                "permissions": (("enqueue_again_deadjob", "Can enqueue dead jobs again"),),
                 "managed": False,
                 "default_permissions": ("view",),
                 "base_manager_name": "objects",

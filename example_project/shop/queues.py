@@ -1,10 +1,10 @@
 """The shop's queues and its outbox, and what is done with their jobs and events."""
 
-from alkstore_django.maintenance import sweep_handler
 from django.conf import settings
 
 from alkstore_django import FailJob, Job, Outbox, Queue
 from alkstore_django.deliveries.webhooks import WebhookDelivery
+from alkstore_django.maintenance import sweep_handler
 from shop.invoicing import invoice_for
 from shop.models import Invoice, Order
 from shop.sales import refresh_summary

@@ -53,6 +53,16 @@ def jobs_refuse_to_go(alias: str) -> AbstractContextManager[None]:
     return _refusing(alias, "DELETE", "job")
 
 
+def the_dead_refuse_to_go(alias: str) -> AbstractContextManager[None]:
+    """Within the block a trigger raises for each dead row that is deleted."""
+    return _refusing(alias, "DELETE", "dead_job")
+
+
+def live_storage_refuses(alias: str) -> AbstractContextManager[None]:
+    """Within the block a trigger raises for each job that is stored."""
+    return _refusing(alias, "INSERT", "job")
+
+
 def worst_plans(alias: str) -> AbstractContextManager[None]:
     """Within the block the planner has only its worst plans left, where it can be told so."""
     return _by_engine(alias, postgresql=_postgres_worst_plans, sqlite=_sqlite_worst_plans)(alias)

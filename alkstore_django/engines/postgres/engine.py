@@ -24,6 +24,7 @@ from .chunks import chunks
 from .notify import Notifier
 from .outbox import PostgresOutbox
 from .schedules import PostgresSchedules
+from .upkeep import PostgresUpkeep
 from .wake import WakeHub, channel_name, hub_for
 
 logger = logging.getLogger("alkstore_django.engines.postgres")
@@ -49,6 +50,7 @@ class PostgresEngine(Engine):
         self.schedules = PostgresSchedules(self)
         self.outbox = PostgresOutbox(self)
         self._notifier: Notifier | None = None
+        self.upkeep = PostgresUpkeep(self)
 
     def _direct_cursor(self, connection: BaseDatabaseWrapper) -> psycopg.Cursor[Any]:
         raw: psycopg.Connection = connection.connection

@@ -27,6 +27,7 @@ from . import sql
 from .chunks import MANY_ROWS, one_parameter_each
 from .outbox import SQLiteOutbox
 from .schedules import SQLiteSchedules
+from .upkeep import SQLiteUpkeep
 from .wake import WatchHub, database_file, file_identity, hub_for
 
 logger = logging.getLogger("alkstore_django.engines.sqlite")
@@ -60,6 +61,7 @@ class SQLiteEngine(Engine):
         self.outbox = SQLiteOutbox(self)
         # Per thread: its connection, and which file that was when we first met it.
         self._opened: dict[int, tuple[Any, object]] = {}
+        self.upkeep = SQLiteUpkeep(self)
 
     def _direct_cursor(self, connection: BaseDatabaseWrapper) -> AbstractContextManager[Any]:
         return contextlib.closing(connection.connection.cursor(sqlite3.Cursor))
