@@ -8,14 +8,17 @@ import pytest
 from alkstore_django.engines.postgres import outbox_sql as postgres_outbox
 from alkstore_django.engines.postgres import schedule_sql as postgres_schedules
 from alkstore_django.engines.postgres import sql as postgres_jobs
+from alkstore_django.engines.postgres import upkeep_sql as postgres_upkeep
 from alkstore_django.engines.sqlite import outbox_sql as sqlite_outbox
 from alkstore_django.engines.sqlite import schedule_sql as sqlite_schedules
 from alkstore_django.engines.sqlite import sql as sqlite_jobs
+from alkstore_django.engines.sqlite import upkeep_sql as sqlite_upkeep
 
 TWINS = [
     pytest.param(postgres_jobs, sqlite_jobs, id="jobs"),
     pytest.param(postgres_schedules, sqlite_schedules, id="schedules"),
     pytest.param(postgres_outbox, sqlite_outbox, id="outbox"),
+    pytest.param(postgres_upkeep, sqlite_upkeep, id="upkeep"),
 ]
 MODULES = tuple(module for twins in TWINS for module in twins.values)
 PARAMETER = re.compile(r"%\((\w+)\)s")
@@ -37,7 +40,8 @@ def constants(module: ModuleType) -> dict[str, str]:
 ONLY_POSTGRES = {
     "NOTIFY", "BACKEND_PID", "IN_RECOVERY",  # SQLite has neither server, pooler nor standby,
     "CLAIM_AHEAD",  # no dead entries in its indexes,
-    "ACK_FREE",  # and no locks on single rows
+    "ACK_FREE",  # and no locks on single rows,
+    "LOCK_KEYS",  # nor turns for producers
 }  # fmt: skip
 # What SQLite takes as one JSON text, and the arrays that it stands for.
 IN_JSON = {
