@@ -97,7 +97,9 @@ def test_guide_to_schedules(shop: Folder) -> None:
             shop.write(block)
     told = shop.shell("python manage.py alkstore_schedules --register-only --prune")
     assert "added=2 changed=0 left=0 removed=0" in told
-    assert "report          @every 1d  reports" in shop.shell("python manage.py alkstore_schedules --list")
+    assert "report          @every 1d  reports" in shop.shell(
+        "python manage.py alkstore_schedules --list"
+    )
     assert "total" in shop.shell("python manage.py alkstore_schedules --audit")
     late = block_with("how-to/schedules.md", "late = ")
     assert run(shop, late.text + "\nprint(late.count())").strip() == "0"
