@@ -216,6 +216,16 @@ def test_the_next_one_leads_when_the_leader_stops(alias, start, events, go_on):
     assert events.heard.count(signals.leadership_gained) == 2
 
 
+def test_a_lease_that_is_given_back_wakes(alias, start, events, monkeypatch):
+    """4.4 6.1 The wake is sent by the release, and once."""
+    woken = []
+    monkeypatch.setattr(engine_for(alias), "wake", woken.append)
+    leader = start()
+    events.wait(signals.leadership_gained)
+    leader.end()
+    assert woken == [LEASE_NAME]
+
+
 def test_a_new_schedule_wakes_the_leader(alias, start, events):
     """4.1 6.1 The runner sleeps until the nearest boundary, also of one that came later."""
     runner = start()

@@ -414,6 +414,8 @@ def test_bringing_declarations_in(alias, no_declarations, clock):
     assert declarations.register_declared(engine) == ([("b", "changed")], [])
     assert declarations.register_declared(engine, pruning=True) == ([("b", "left")], ["a"])
     assert schedule_row(alias, "by hand")["declared"] in (False, 0)
+    assert not engine.schedules.unregister("by hand", only_declared=True)
+    assert engine.schedules.unregister("b", only_declared=True)
     assert schedule_row(alias, "a") is None
 
 

@@ -70,8 +70,10 @@ DECLARED_NAMES = """/* alkstore:declared_names */
 SELECT name FROM $schedule WHERE declared ORDER BY name
 """
 
+# The earliest by index, whatever the planner believes: EXISTS tempts it to scan.
 OUTLOOK = f"""/* alkstore:outlook */
-SELECT EXISTS (SELECT 1 FROM $schedule WHERE next_boundary_at <= {NOW_S}),
+SELECT coalesce((SELECT next_boundary_at FROM $schedule
+                  ORDER BY next_boundary_at LIMIT 1) <= {NOW_S}, false),
        (SELECT next_boundary_at FROM $schedule WHERE next_boundary_at > {NOW_S}
          ORDER BY next_boundary_at LIMIT 1),
        {NOW_US}
