@@ -19,6 +19,12 @@ NAMES = (
     "drain_deep_backlog",
     "drain_behind_delayed",
     "drain_held_snapshot",
+    "relay",
+    "relay_2_processes",
+    "relay_batch",
+    "relay_keyed",
+    "relay_keyed_2_processes",
+    "relay_keyed_batch",
     "wake_latency",
     "idle_worker",
     "schedules_due",
@@ -42,12 +48,22 @@ def _run(engines: Sequence[str], options: argparse.Namespace) -> None:
     from .enqueue_many import EnqueueMany
     from .idle_worker import IdleWorker
     from .measuring import QUICK, Sizes, measure
+    from .relay import (
+        Relay,
+        RelayBatch,
+        RelayByTwo,
+        RelayKeyed,
+        RelayKeyedBatch,
+        RelayKeyedByTwo,
+    )
     from .schedules import SchedulesDue
     from .wake_latency import WakeLatency
 
     kinds = (
         EnqueueInAtomic, EnqueueBesideInsert, EnqueueMany, CommitRate, Drain, DrainByTwo,
-        DrainDeep, DrainBehindDelayed, DrainUnderSnapshot, WakeLatency, IdleWorker, SchedulesDue,
+        DrainDeep, DrainBehindDelayed, DrainUnderSnapshot,
+        Relay, RelayByTwo, RelayBatch, RelayKeyed, RelayKeyedByTwo, RelayKeyedBatch,
+        WakeLatency, IdleWorker, SchedulesDue,
     )  # fmt: skip
     print(report.describe_ground(engines), flush=True)
     sizes = QUICK if options.quick else Sizes()

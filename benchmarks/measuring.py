@@ -30,6 +30,7 @@ class Sizes:
     many: int = 20_000
     drained: int = 20_000
     trial: int = 4_000
+    relayed: int = 10_000
     deep: int = 1_000_000
     long_run: int = 200_000
     writing_s: float = 5.0
@@ -47,6 +48,7 @@ QUICK = Sizes(
     many=600,
     drained=300,
     trial=100,
+    relayed=200,
     threads=(4,),
     wakes=4,
     idle_s=(0.01, 0.02),

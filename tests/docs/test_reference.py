@@ -14,17 +14,21 @@ from django.test import override_settings
 
 import alkstore_django
 from alkstore_django import (
+    Event,
     Job,
     JobHandle,
     Listener,
+    Outbox,
     Queue,
     StopToken,
     Store,
     declare_schedule,
     exceptions,
+    inbox,
     run_schedules,
     schedule,
     signals,
+    sweep_inbox,
     unschedule,
 )
 from alkstore_django import models as mirrors
@@ -64,9 +68,8 @@ def test_public_names() -> None:
     block = blocks_of("reference/queues.md", "python")[0]
     (imported,) = [node for node in ast.parse(block.text).body if isinstance(node, ast.ImportFrom)]
     assert {name.name for name in imported.names} == set(alkstore_django.__all__)
-    pages = [
-        text_of(f"reference/{page}.md") for page in ("queues", "payloads", "errors", "schedules")
-    ]
+    names = ("queues", "outbox", "payloads", "errors", "schedules")
+    pages = [text_of(f"reference/{page}.md") for page in names]
     described = "\n".join(re.findall(r"`[^`\n]+`|^## .+$", "\n".join(pages), re.MULTILINE))
     for name in alkstore_django.__all__:
         assert has_word(name, described), name
@@ -100,7 +103,17 @@ def test_public_attributes(owner: type) -> None:
         ("queues", Store.queue),
         ("queues", Store.enqueue_tx),
         ("queues", Store.get_job_tx),
+        ("queues", Store.outbox),
+        ("queues", Store.outbox_enqueue_tx),
         ("queues", Store.close),
+        ("outbox", Outbox.enqueue),
+        ("outbox", Outbox.enqueue_many),
+        ("outbox", Outbox.enqueue_tx),
+        ("outbox", Outbox.cancel),
+        ("outbox", Outbox.get_job),
+        ("outbox", Outbox.sweep_expired),
+        ("outbox", inbox),
+        ("outbox", sweep_inbox),
         ("queues", StopToken.wait),
         ("queues", StopToken.on_stop),
         ("deliveries", WebhookDelivery),
@@ -185,6 +198,22 @@ def test_errors() -> None:
     )
     assert sentence is not None
     assert set(re.findall(r"`(\w+)`", sentence[1])) == value_errors
+
+
+def test_outbox() -> None:
+    """The outbox shown with its defaults is the one that a bare name makes; all of it is shown."""
+    block = blocks_of("reference/outbox.md", "python")[0]
+    scope: dict[str, Any] = {}
+    exec(compile(block.text, str(block), "exec"), scope)  # noqa: S102  our own page
+    bare, shown = Outbox("bare"), scope["events"]
+    assert (shown.options, shown.codec, shown.using) == (bare.options, bare.codec, bare.using)
+    parameters = inspect.signature(Outbox.deliver).parameters
+    options = [f"{n}={p.default}" for n, p in parameters.items() if n not in {"self", "function"}]
+    words = code_words("reference/outbox.md")
+    assert f"@events.deliver({', '.join(options)})" in words
+    for owner in (Outbox, Event):
+        for name in dir(owner):
+            assert name.startswith("_") or has_word(name, words), f"{owner.__name__}.{name}"
 
 
 # -- settings, checks, command -----------------------------------------------------------------

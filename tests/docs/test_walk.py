@@ -206,3 +206,29 @@ def test_several_databases(shop: Folder) -> None:
     )
     assert run(shop, code).splitlines() == ["orders_db 1", "[]"]
     assert "receipt for order 1" in shop.shell("python manage.py alkstore_worker --drain")
+
+
+def test_guide_to_the_outbox(shop: Folder) -> None:
+    """The guide's batch delivery delivers, and its receiver writes one invoice for two deliveries."""
+    shop.write(block_with("how-to/outbox.md", "batch=100"))
+    view = block_with("how-to/outbox.md", "def receive")
+    sweep = block_with("how-to/outbox.md", "sweep_inbox")
+    code = (
+        "from django.test import RequestFactory\n"
+        "from alkstore_django.testing import drain\n"
+        "from orders.queues import events\n"
+        "event_id = events.enqueue({'order': 7}, key='customer-1')\n"
+        "print(drain(events))\n"
+        "for _ in range(2):\n"
+        "    request = RequestFactory().post('/', {'order': 7}, 'application/json',\n"
+        "                                    headers={'Event-Id': str(event_id)})\n"
+        "    print(receive(request).status_code)\n"
+        "sweep()\n"
+    )
+    output = run(shop, view.text + sweep.text + code)
+    assert output.split("\n")[:4] == [
+        "acked=1 retried=0 died=0 given_back=0 lost=0",
+        "invoice for order 7",
+        "204",
+        "204",
+    ]
