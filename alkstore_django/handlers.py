@@ -123,11 +123,20 @@ def register(
         queue, called(function), bool(atomic), bool(heartbeat), seconds, on_event_loop, batch
     )
     other = _handlers.get((queue.using, queue.name))
-    if other is not None and other.name != handler.name:
+    if other is not None and not _is_same(other, handler):
         raise ImproperlyConfigured(
             f"{_described(queue)} has two handlers: {other.name} and {handler.name}"
         )
     _handlers[queue.using, queue.name] = handler
+
+
+def _is_same(one: Handler, other: Handler) -> bool:
+    """Return whether both are one function, which a module read twice may have made twice.
+
+    Objects that can be called, of one class, are as many handlers as there are objects.
+    """
+    first, second = inspect.unwrap(one.function), inspect.unwrap(other.function)
+    return first is second or (inspect.isroutine(first) and one.name == other.name)
 
 
 def _described(queue: DeclaredQueue) -> str:

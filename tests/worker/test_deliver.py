@@ -204,6 +204,22 @@ def test_two_deliveries_for_one_outbox(alias, outbox):
         outbox.deliver(print)
 
 
+class ToOneAddress:
+    """A delivery that is an object, as the ready ones are."""
+
+    def __call__(self, event):
+        return None
+
+
+def test_two_objects_of_one_class_for_one_outbox(outbox):
+    """5.2 Two webhooks are two deliveries; the same one may be registered again."""
+    delivery = ToOneAddress()
+    outbox.deliver(delivery)
+    outbox.deliver(delivery)
+    with pytest.raises(ImproperlyConfigured, match="outbox 'events' has two handlers"):
+        outbox.deliver(ToOneAddress())
+
+
 def test_a_queue_beside_an_outbox(alias, outbox, make_queue, relay_all, work):
     """7.1 One worker serves both, and a name may be that of either."""
     seen = []
