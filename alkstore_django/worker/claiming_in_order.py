@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 SEARCH_SHARE = 0.1
 """How much of the time may go into the search for stranded events."""
 
+QUICK_S = 0.05
+"""A step that took less may be taken by each poll, too."""
+
 
 class OrderedClaimer:
     """Claims the events of one outbox for a worker; the twin of ``Claimer``.
@@ -32,14 +35,15 @@ class OrderedClaimer:
         self._worker_id = worker_id
         self._search_due = float("-inf")
         self._search_from = float("-inf")
+        self._search_took = 0.0
         self._after = ""
         self._bury_spent = True
         self.look_at = float("inf")
 
     def expect_anything(self) -> None:
-        """Have the next claim bury what is spent, and search before it."""
+        """Have the next claim bury what is spent, and search before it unless that takes long."""
         self._bury_spent = True
-        self._search_due = float("-inf")
+        self._search_due = float("-inf") if self._search_took < QUICK_S else self._search_from
 
     @property
     def is_searching(self) -> bool:
@@ -71,7 +75,8 @@ class OrderedClaimer:
         began = time.monotonic()
         promoted, self._after = self._jobs.promote_stranded(self._queue, after=self._after)
         now = time.monotonic()
-        self._search_from = now + max((now - began) / SEARCH_SHARE, EXACT_PAUSE_S)
+        self._search_took = now - began
+        self._search_from = now + max(self._search_took / SEARCH_SHARE, EXACT_PAUSE_S)
         if self._after:  # more keys wait than one step looks at
             self._search_due = self._search_from
         else:

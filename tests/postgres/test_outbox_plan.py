@@ -118,3 +118,16 @@ def test_enqueueing_for_a_key(alias):
         for key in ("hot", "cold"):
             plan = explained(alias, "ENQUEUE_KEYED", key=key, **stamps)
             assert buffers(plan) <= BUFFERS_PER_ROW, (stage, key)
+
+
+def test_a_small_store(alias):
+    """5.3 Nor does the planner fetch and sort the rows of a small table, whose size it guesses."""
+    fill_keyed(1_000, key="'k' || n", state="'pending'")
+    fill_keyed(1_000, key="'k' || n")
+    fill_keyed(500, key="'k' || (n %% 50)")
+    for stage in stages(alias):
+        plan = explained(alias, "WAITING_KEYS", after="", limit=1_000)
+        assert buffers(plan) <= 1_000 * 12, stage
+        assert buffers(claim_plan(alias)) <= N * BUFFERS_PER_ROW, stage
+        plan = explained(alias, "PROMOTE", keys=["k1", "k2"])
+        assert buffers(plan) <= 2 * BUFFERS_PER_ROW, stage

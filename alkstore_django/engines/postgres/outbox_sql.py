@@ -6,15 +6,25 @@ See ``sql.py`` for the form, and ``engines/outbox.py`` for what is in the way of
 from .sql import CEIL_NOW_S, CLAIMED_COLUMNS, LAPSED, NOW_S, NOW_US, UNEXPIRED
 
 # Whether a row is in the way of the later ones of its key: not if it can never be claimed again.
-IN_THE_WAY = f"""CASE WHEN first.state = 'processing' AND first.deadline > {NOW_S} THEN true
-         WHEN first.expires_at <= {NOW_S} THEN false
-         WHEN first.state = 'processing' THEN first.attempts < first.max_attempts
-         ELSE true END"""
+# A number, and unequal to 0: the planner takes that for true of nearly all rows, as it is. If it
+# believed in half of them it might rather fetch and sort the rows than follow their index.
+IN_THE_WAY = f"""CASE WHEN first.state = 'processing' AND first.deadline > {NOW_S} THEN 1
+         WHEN first.expires_at <= {NOW_S} THEN 0
+         WHEN first.state = 'processing' AND first.attempts >= first.max_attempts THEN 0
+         ELSE 1 END <> 0"""
 
-# The first event from a key on. Asked for like this, and not for that key alone, since no
-# index but that of the keys has the rows in this order.
-FROM_KEY_ON = f"""FROM $job AS first
-     WHERE first.queue = %(queue)s AND {IN_THE_WAY} AND first.key >="""
+
+def _first_from(key: str) -> str:
+    """The first event in the way from a key on, as FROM and what follows it.
+
+    Asked for like this, and not for that key alone, since no index but that of the keys has
+    the rows in this order.
+    """
+    return f"""FROM $job AS first
+     WHERE first.queue = %(queue)s AND first.key >= {key} AND {IN_THE_WAY}
+     ORDER BY first.key, first.id
+     LIMIT 1"""
+
 
 # Producers of one key take turns: the id is drawn after the lock, which lasts until the
 # transaction has ended and its row is there for all to see.
@@ -30,8 +40,7 @@ WITH turn AS MATERIALIZED ({_TURN})
 INSERT INTO $job (queue, key, state, priority, run_at, expires_at, attempts, max_attempts,
                   visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)
 SELECT %(queue)s, %(key)s,
-       CASE WHEN (SELECT first.key {FROM_KEY_ON} %(key)s::text
-                   ORDER BY first.key, first.id LIMIT 1) = %(key)s::text
+       CASE WHEN (SELECT first.key {_first_from("%(key)s::text")}) = %(key)s::text
             THEN 'behind' ELSE 'pending' END,
        %(priority)s,
        coalesce(({NOW_US} + %(delay_us)s::bigint + 999999) / 1000000, %(run_at)s::bigint, {NOW_S}),
@@ -57,8 +66,8 @@ RETURNING id, run_at <= {NOW_S}
 """
 
 # A row without a key is always its own first.
-IN_ORDER = f"""(key IS NULL OR (SELECT first.id {FROM_KEY_ON} job.key
-                                 ORDER BY first.key, first.id LIMIT 1) = job.id)"""
+IN_ORDER = f"""(job.key IS NULL
+                OR (SELECT first.id {_first_from("job.key")}) = job.id)"""
 
 # As CLAIM in sql.py, in order per key.
 CLAIM_IN_ORDER = f"""/* alkstore:claim_in_order */
@@ -111,6 +120,7 @@ UPDATE $job
 RETURNING {CLAIMED_COLUMNS}, job.key
 """
 
+# That the row is behind is said the long way round, or the planner would go through all that are.
 PROMOTE = f"""/* alkstore:promote */
 WITH unflushed AS MATERIALIZED (
     {_UNFLUSHED}
@@ -119,11 +129,10 @@ WITH unflushed AS MATERIALIZED (
      WHERE id = ANY(ARRAY(SELECT head.id
                             FROM unnest(%(keys)s::text[]) AS given (key)
                            CROSS JOIN LATERAL (
-                                SELECT first.id, first.key, first.state {FROM_KEY_ON} given.key
-                                 ORDER BY first.key, first.id LIMIT 1
+                                SELECT first.id, first.key, first.state {_first_from("given.key")}
                            ) AS head
                            WHERE head.key = given.key AND head.state = 'behind'))
-       AND state = 'behind' AND (SELECT count(*) FROM unflushed) = 1
+       AND state <> 'pending' AND state <> 'processing' AND (SELECT count(*) FROM unflushed) = 1
      ORDER BY id
        FOR UPDATE SKIP LOCKED
 )
@@ -144,8 +153,7 @@ WITH RECURSIVE waiting (key, place) AS (
 )
 SELECT waiting.key, coalesce(head.key = waiting.key AND head.state = 'behind', false)
   FROM waiting LEFT JOIN LATERAL (
-       SELECT first.key, first.state {FROM_KEY_ON} waiting.key
-        ORDER BY first.key, first.id LIMIT 1
+       SELECT first.key, first.state {_first_from("waiting.key")}
        ) AS head ON true
  WHERE waiting.key IS NOT NULL
  ORDER BY waiting.key

@@ -9,19 +9,23 @@ from .sql import CEIL_NOW_S, CLAIMED_COLUMNS, LAPSED, NOW_S, NOW_US, UNEXPIRED
 # Whether a row is in the way of the later ones of its key: not if it can never be claimed again.
 IN_THE_WAY = f"""CASE WHEN first.state = 'processing' AND first.deadline > {NOW_S} THEN 1
          WHEN first.expires_at <= {NOW_S} THEN 0
-         WHEN first.state = 'processing' THEN first.attempts < first.max_attempts
-         ELSE 1 END"""
+         WHEN first.state = 'processing' AND first.attempts >= first.max_attempts THEN 0
+         ELSE 1 END <> 0"""
 
-# The first event from a key on, by the index of the keys.
-FROM_KEY_ON = f"""FROM $job AS first INDEXED BY __alkstore_job_key
-     WHERE first.queue = %(queue)s AND {IN_THE_WAY} AND first.key >="""
+
+def _first_from(key: str) -> str:
+    """The first event in the way from a key on, as FROM and what follows it."""
+    return f"""FROM $job AS first INDEXED BY __alkstore_job_key
+     WHERE first.queue = %(queue)s AND first.key >= {key} AND {IN_THE_WAY}
+     ORDER BY first.key, first.id
+     LIMIT 1"""
+
 
 ENQUEUE_KEYED = f"""/* alkstore:enqueue_keyed */
 INSERT INTO $job (queue, key, state, priority, run_at, expires_at, attempts, max_attempts,
                   visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)
 VALUES (%(queue)s, %(key)s,
-        CASE WHEN (SELECT first.key {FROM_KEY_ON} %(key)s
-                    ORDER BY first.key, first.id LIMIT 1) = %(key)s
+        CASE WHEN (SELECT first.key {_first_from("%(key)s")}) = %(key)s
              THEN 'behind' ELSE 'pending' END,
         %(priority)s,
         coalesce(({NOW_US} + %(delay_us)s + 999999) / 1000000, %(run_at)s, {NOW_S}),
@@ -45,8 +49,7 @@ RETURNING id, run_at <= {NOW_S}
 """
 
 # A row without a key is always its own first.
-IN_ORDER = f"""(job.key IS NULL OR (SELECT first.id {FROM_KEY_ON} job.key
-                                     ORDER BY first.key, first.id LIMIT 1) = job.id)"""
+IN_ORDER = f"""(job.key IS NULL OR (SELECT first.id {_first_from("job.key")}) = job.id)"""
 
 # As _READY in sql.py, in order per key.
 _READY_IN_ORDER = f"""
@@ -97,8 +100,7 @@ PROMOTE = f"""/* alkstore:promote */
 UPDATE $job SET state = 'pending'
  WHERE state = 'behind'
    AND id IN (SELECT (SELECT CASE WHEN first.key = given.value AND first.state = 'behind'
-                                  THEN first.id END {FROM_KEY_ON} given.value
-                       ORDER BY first.key, first.id LIMIT 1)
+                                  THEN first.id END {_first_from("given.value")})
                 FROM json_each(%(keys)s) AS given)
 """
 
@@ -115,8 +117,8 @@ WITH RECURSIVE waiting (key, place) AS (
       FROM waiting WHERE waiting.key IS NOT NULL AND place < %(limit)s
 )
 SELECT waiting.key,
-       coalesce((SELECT first.key = waiting.key AND first.state = 'behind' {FROM_KEY_ON} waiting.key
-                  ORDER BY first.key, first.id LIMIT 1), 0)
+       coalesce((SELECT first.key = waiting.key AND first.state = 'behind'
+                   {_first_from("waiting.key")}), 0)
   FROM waiting
  WHERE waiting.key IS NOT NULL
  ORDER BY waiting.key

@@ -42,7 +42,7 @@ OUTBOX = Kind(
 
 
 def chosen_handlers(
-    using: str, queues: list[str] | None, outboxes: list[str] | None
+    using: str, queues: list[str] | None, outboxes: list[str] | None = None
 ) -> tuple[list[Handler], dict[str, int]]:
     """Return the handlers to serve and the limits of those that have one, by stored names.
 
