@@ -73,7 +73,7 @@ WITH chosen AS MATERIALIZED (
      ORDER BY id
        FOR UPDATE SKIP LOCKED
 ), gone AS MATERIALIZED (
-    DELETE FROM $dead_job USING chosen WHERE dead_job.id = chosen.id RETURNING dead_job.*
+    DELETE FROM $dead_job WHERE id = ANY(ARRAY(SELECT id FROM chosen)) RETURNING *
 ), placed AS MATERIALIZED (
     SELECT gone.*, row_number() OVER (ORDER BY id) AS place,
            CASE WHEN key IS NOT NULL
