@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .conf import default_alias
-from .core.labels import OUTBOX_PREFIX, queue_label
+from .core.names import shown_queue
 from .core.records import Job, SweepResult
 from .exceptions import FailJob
 from .handlers import declared_on
@@ -32,14 +32,14 @@ def sweep(
     """
     alias = default_alias() if using is None else using
     declared = retentions(alias)
-    labels = {queue_label(queue): queue for queue in declared}
+    labels = {shown_queue(queue): queue for queue in declared}
     chosen = list(labels) if queues is None else list(dict.fromkeys(queues))
     for label in chosen:
         if label not in labels:
             known = ", ".join(sorted(labels)) or "none"
             raise LookupError(f"no queue {label!r} is declared on {alias!r}; declared: {known}")
     plan = {labels[label]: declared[labels[label]] for label in chosen}
-    return {queue_label(queue): done for queue, done in swept(plan, using=alias)}
+    return {shown_queue(queue): done for queue, done in swept(plan, using=alias)}
 
 
 def sweep_handler(job: Job) -> None:
@@ -91,8 +91,3 @@ def unknown_dead(using: str, *, names_at_most: int, jobs_at_most: int) -> dict[s
     names = upkeep.dead_queue_names(at_most=len(known) + names_at_most)
     unknown = sorted(name for name in names if name not in known)[:names_at_most]
     return {name: upkeep.dead_count(name, at_most=jobs_at_most) for name in unknown}
-
-
-def outbox_queue(name: str) -> str:
-    """Return the name of the queue that backs an outbox."""
-    return OUTBOX_PREFIX + name

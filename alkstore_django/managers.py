@@ -208,8 +208,12 @@ class JobManager(_JobManager):
         while moved := engine.sweep_expired(queue, limit=SWEEP_BATCH):
             tell(done := done._replace(expired=done.expired + moved))
         if retention_s is not None:
-            while gone := engine.purge_dead(queue, retention_s=retention_s, limit=SWEEP_BATCH):
-                tell(done := done._replace(purged=done.purged + gone))
+            gone = engine.purge_dead(queue, retention_s=retention_s, limit=SWEEP_BATCH)
+            while gone.n:
+                tell(done := done._replace(purged=done.purged + gone.n))
+                gone = engine.purge_dead(
+                    queue, retention_s=retention_s, limit=SWEEP_BATCH, since=gone.until
+                )
         return done
 
     def enqueue_again(self, dead_ids: Sequence[int]) -> list[EnqueuedAgain]:

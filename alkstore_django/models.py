@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from .core.labels import queue_label
+from .core.names import shown_queue
 from .core.records import JobState
 from .fields import EpochField
 from .managers import DeadJobManager, JobManager, ScheduleManager
@@ -37,7 +37,7 @@ class JobColumns(EngineModel):
         abstract = True
 
     def __str__(self) -> str:
-        return f"{queue_label(self.queue)} {self.pk}"
+        return f"{shown_queue(self.queue)} {self.pk}"
 
 
 class Job(JobColumns):

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from ..core.labels import queue_label
+from ..core.names import shown_queue
 from ..engines.upkeep import EnqueuedAgain
 from ..models import DeadJob
 from ..models import Job as JobMirror
@@ -142,7 +142,7 @@ def _log_entries(user_id: Any, stored: Iterable[EnqueuedAgain]) -> list[LogEntry
             user_id=user_id,
             content_type=content_type,
             object_id=str(job.dead_id),
-            object_repr=f"{queue_label(job.queue)} {job.dead_id}"[:200],
+            object_repr=f"{shown_queue(job.queue)} {job.dead_id}"[:200],
             action_flag=CHANGE,
             change_message=_("Enqueued again as job %(id)d.") % {"id": job.job_id},
         )

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils.formats import number_format
 from django.utils.translation import gettext_lazy as _
 
-from ..core.labels import queue_label
+from ..core.names import shown_queue
 from ..fields import EpochNow
 from .window import LOOKED_AT, first_rows
 
@@ -36,7 +36,7 @@ class QueueFilter(admin.SimpleListFilter):
         """Return the queues that have rows, and the one that is chosen."""
         names = set(model_admin.queue_names(at_most=QUEUES_AT_MOST))
         names |= {name for name in [self.value()] if name}
-        return [(name, queue_label(name)) for name in sorted(names, key=_order)]
+        return [(name, shown_queue(name)) for name in sorted(names, key=_order)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Keep one queue."""
@@ -46,7 +46,7 @@ class QueueFilter(admin.SimpleListFilter):
 
 def _order(queue: str) -> tuple[bool, str]:
     """Outboxes after the queues."""
-    label = queue_label(queue)
+    label = shown_queue(queue)
     return label != queue, label
 
 

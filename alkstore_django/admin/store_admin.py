@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from ..conf import default_alias
-from ..core.labels import queue_label
+from ..core.names import shown_queue
 from ..engines.registry import engine_for
 from ..engines.upkeep import Upkeep
 from .changelist import BoundedChangeList, BoundedPaginator, page_asked_for
@@ -138,7 +138,7 @@ class StoreAdmin(_ModelAdmin):
     @admin.display(description=_("queue"))
     def queue_shown(self, row: Any) -> str:
         """The queue's name; an outbox under its own."""
-        return queue_label(row.queue)
+        return shown_queue(row.queue)
 
     @admin.display(description=_("attempts"))
     def attempts_shown(self, row: Any) -> str:

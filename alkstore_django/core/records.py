@@ -71,6 +71,13 @@ class SweepResult(NamedTuple):
     purged: int
 
 
+class Purged(NamedTuple):
+    """How many dead jobs a batch deleted, and the latest instant of death among them."""
+
+    n: int
+    until: int
+
+
 class Enqueued(NamedTuple):
     """A stored job's id, and whether it was ready at the statement's own clock read."""
 

@@ -23,9 +23,10 @@ from typing import ClassVar, Protocol, TypeAlias
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..core.frontier import Segment
+from ..core.instants import FIRST_INSTANT
 from ..core.options import Stamps
-from ..core.records import Claim, Enqueued, JobRow
-from .outbox import OutboxEngine
+from ..core.records import Claim, Enqueued, JobRow, Purged
+from .outbox import Outboxes
 from .schedules import Schedules
 from .statements import StatementRunner
 from .upkeep import Upkeep
@@ -54,7 +55,7 @@ class Engine(StatementRunner):
     """False where a transaction that writes keeps every other writer of the database out."""
     schedules: Schedules
     """The schedules and leases of the alias."""
-    outbox: OutboxEngine
+    outbox: Outboxes
     """What it does for outboxes and inboxes."""
     upkeep: Upkeep
     """What maintenance and the admin ask for."""
@@ -212,9 +213,16 @@ class Engine(StatementRunner):
         """
 
     @abstractmethod
-    def purge_dead(self, queue: str, *, retention_s: int, limit: int) -> int:
-        """Delete up to ``limit`` dead rows with died_at + retention <= now; return how many.
+    def purge_dead(
+        self, queue: str, *, retention_s: int, limit: int, since: int = FIRST_INSTANT
+    ) -> Purged:
+        """Delete up to ``limit`` dead rows with died_at + retention <= now, the oldest first.
 
+        Args:
+            since: look no further back than this ``died_at``: where the last batch ended. The
+                next one then does not walk over what that one left behind in the index.
+        Returns:
+            how many were deleted, and the last ``died_at`` among them (``since`` if none).
         Law: CONTRACT 3.13.
         """
 

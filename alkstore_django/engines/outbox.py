@@ -21,7 +21,7 @@ from ..core.records import Enqueued, JobRow
 from .statements import TABLES, StatementRunner, Statements
 
 
-class OutboxEngine(ABC):
+class Outboxes(ABC):
     """A part of an engine; it speaks through the engine's connections and clock."""
 
     def __init__(self, engine: StatementRunner, sql: ModuleType) -> None:

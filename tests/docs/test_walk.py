@@ -123,10 +123,15 @@ def test_guide_to_dead_jobs(shop: Folder) -> None:
 
 
 def test_guide_to_sweeping(shop: Folder) -> None:
-    """The command of the guide sweeps, and retention may be a timedelta."""
-    shop.write(block_with("how-to/sweep.md", "class Command"))
-    run(shop, block_with("how-to/sweep.md", "timedelta").text)
-    assert "receipts: expired=0 purged=0" in shop.shell("python manage.py sweep")
+    """The command sweeps, retention may be a timedelta, and the ready handler sweeps as a job."""
+    (command,) = blocks_of("how-to/maintenance.md", "console")
+    shop.follow(command)
+    run(shop, block_with("how-to/maintenance.md", "timedelta").text)
+    shop.write(block_with("how-to/maintenance.md", "sweep_handler"))
+    run(shop, "from orders.queues import maintenance\nmaintenance.enqueue({})")
+    done = shop.shell("python manage.py alkstore_worker --drain --queue maintenance")
+    assert "maintenance: acked=1" in done
+    run(shop, block_with("how-to/maintenance.md", "def tidy").text + "\ntidy()")
 
 
 def test_guide_to_monitoring(shop: Folder) -> None:

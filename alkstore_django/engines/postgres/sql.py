@@ -282,6 +282,7 @@ SELECT {DEAD_COLUMNS} FROM $dead_job
  WHERE id = %(id)s AND (%(queue)s::text IS NULL OR queue = %(queue)s::text)
 """
 
+# The rows go by an array of their ids: joined to them, the planner may think of reading the table.
 SWEEP_EXPIRED = f"""/* alkstore:sweep_expired */
 WITH past AS MATERIALIZED (
     SELECT id FROM $job
@@ -290,7 +291,7 @@ WITH past AS MATERIALIZED (
      LIMIT %(limit)s
        FOR UPDATE SKIP LOCKED
 ), gone AS (
-    DELETE FROM $job USING past WHERE job.id = past.id RETURNING job.*
+    DELETE FROM $job WHERE id = ANY(ARRAY(SELECT id FROM past)) RETURNING *
 )
 INSERT INTO $dead_job ({KEPT_COLUMNS}, last_error, died_at)
 SELECT {KEPT_COLUMNS}, %(error)s, {NOW_S} FROM gone
@@ -300,11 +301,13 @@ PURGE_DEAD = f"""/* alkstore:purge_dead */
 WITH old AS MATERIALIZED (
     SELECT id FROM $dead_job
      WHERE queue = %(queue)s AND died_at <= {NOW_S} - %(retention_s)s::bigint
+       AND died_at >= %(since)s::bigint
      ORDER BY died_at
      LIMIT %(limit)s
        FOR UPDATE SKIP LOCKED
 )
-DELETE FROM $dead_job USING old WHERE dead_job.id = old.id
+DELETE FROM $dead_job WHERE id = ANY(ARRAY(SELECT id FROM old))
+RETURNING died_at
 """
 
 LIVE_COUNT = """/* alkstore:live_count */

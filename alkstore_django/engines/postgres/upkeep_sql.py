@@ -60,7 +60,7 @@ SELECT count(*) FROM (
 # deadlock, and in a statement of their own: the next one sees what was stored before them.
 LOCK_KEYS = """/* alkstore:lock_keys */
 SELECT pg_advisory_xact_lock(place)
-  FROM (SELECT DISTINCT hashtextextended(queue || chr(1) || key, 0) AS place FROM $dead_job
+  FROM (SELECT DISTINCT hashtextextended(key, hashtextextended(queue, 0)) AS place FROM $dead_job
          WHERE id = ANY(%(ids)s::bigint[]) AND key IS NOT NULL
          ORDER BY place
         OFFSET 0) AS places
@@ -73,7 +73,7 @@ WITH chosen AS MATERIALIZED (
      ORDER BY id
        FOR UPDATE SKIP LOCKED
 ), gone AS MATERIALIZED (
-    DELETE FROM $dead_job USING chosen WHERE dead_job.id = chosen.id RETURNING dead_job.*
+    DELETE FROM $dead_job WHERE id = ANY(ARRAY(SELECT id FROM chosen)) RETURNING *
 ), placed AS MATERIALIZED (
     SELECT gone.*, row_number() OVER (ORDER BY id) AS place,
            CASE WHEN key IS NOT NULL

@@ -19,8 +19,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ...conf import StoreSettings
 from ...core.errortext import EXPIRED, MAX_ATTEMPTS_EXCEEDED
 from ...core.frontier import Segment
+from ...core.instants import FIRST_INSTANT
 from ...core.options import Stamps
-from ...core.records import Claim, Enqueued, JobRow
+from ...core.records import Claim, Enqueued, JobRow, Purged
 from ..base import Engine, OnWake, Subscription
 from ..statements import TABLES, claimed_rows, read_schema_script
 from . import sql
@@ -160,9 +161,12 @@ class SQLiteEngine(Engine):
     def sweep_expired(self, queue: str, *, limit: int) -> int:
         return self._move(self.sql.SWEEP_EXPIRED, queue=queue, error=EXPIRED, limit=limit)
 
-    def purge_dead(self, queue: str, *, retention_s: int, limit: int) -> int:
-        values = {"queue": queue, "retention_s": retention_s, "limit": limit}
-        return self.count(self.sql.PURGE_DEAD, **values)
+    def purge_dead(
+        self, queue: str, *, retention_s: int, limit: int, since: int = FIRST_INSTANT
+    ) -> Purged:
+        values = {"queue": queue, "retention_s": retention_s, "limit": limit, "since": since}
+        died_at = [row[0] for row in self.rows(self.sql.PURGE_DEAD, **values)]
+        return Purged(len(died_at), max(died_at, default=since))
 
     def live_count(self, queue: str, *, at_most: int) -> int:
         counted = self.rows(self.sql.LIVE_COUNT, queue=queue, at_most=at_most)[0][0]

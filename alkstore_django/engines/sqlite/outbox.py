@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 
 from ...core.options import Stamps
 from ...core.records import Enqueued, JobRow
-from ..outbox import OutboxEngine, with_keys
+from ..outbox import Outboxes, with_keys
 from ..statements import StatementRunner, claimed_rows
 from . import outbox_sql
 from .chunks import MANY_ROWS, one_parameter_each
 
 
-class SQLiteOutbox(OutboxEngine):
+class SQLiteOutbox(Outboxes):
     """The events of one database file."""
 
     def __init__(self, engine: StatementRunner) -> None:

@@ -222,10 +222,11 @@ DELETE FROM $job WHERE id IN ({_PAST_IDS})
 PURGE_DEAD = f"""/* alkstore:purge_dead */
 DELETE FROM $dead_job WHERE id IN (
     SELECT id FROM $dead_job INDEXED BY __alkstore_dead_job_died
-     WHERE queue = %(queue)s AND died_at <= {NOW_S} - %(retention_s)s
+     WHERE queue = %(queue)s AND died_at <= {NOW_S} - %(retention_s)s AND died_at >= %(since)s
      ORDER BY died_at
      LIMIT %(limit)s
 )
+RETURNING died_at
 """
 
 LIVE_COUNT = """/* alkstore:live_count */

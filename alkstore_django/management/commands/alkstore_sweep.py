@@ -13,11 +13,11 @@ from django.db import connections
 
 from ...conf import default_alias
 from ...core.instants import MAX_LENGTH_S
-from ...core.labels import queue_label
+from ...core.names import backing_name, shown_queue
 from ...core.records import SweepResult
 from ...engines.base import Engine
 from ...engines.registry import engine_for
-from ...maintenance import outbox_queue, retentions, swept, unknown_dead
+from ...maintenance import retentions, swept, unknown_dead
 
 COUNTED_AT_MOST = 10_000
 NAMES_AT_MOST = 1_000
@@ -73,7 +73,7 @@ class Command(BaseCommand):
                 f"manage.py migrate alkstore_django --database {using}"
             )
         self._verbosity = options["verbosity"]
-        named = [*options["queues"], *map(outbox_queue, options["outboxes"])]
+        named = [*options["queues"], *map(backing_name, options["outboxes"])]
         if named:
             self._sweep(_plan(engine, named, options["retention"]), using)
         else:
@@ -87,7 +87,7 @@ class Command(BaseCommand):
             self._sweep(known, using)
             for queue, n in unknown.items():
                 many = f"{n}+" if n == COUNTED_AT_MOST else f"{n}"
-                self._say(f"  {queue_label(queue)}: not declared any more, dead={many} kept")
+                self._say(f"  {shown_queue(queue)}: not declared any more, dead={many} kept")
             if unknown:
                 self._say("Dead jobs of queues that the code declares no more go with --retention.")
         else:
@@ -100,7 +100,7 @@ class Command(BaseCommand):
             if progress is not None:
                 progress.clear()
             total = SweepResult(total.expired + done.expired, total.purged + done.purged)
-            self._say(f"  {queue_label(queue)}: expired={done.expired} purged={done.purged}")
+            self._say(f"  {shown_queue(queue)}: expired={done.expired} purged={done.purged}")
         queues = "1 queue" if len(plan) == 1 else f"{len(plan)} queues"
         self._say(f"Swept {queues}: expired={total.expired} purged={total.purged}")
 
@@ -121,7 +121,7 @@ class _Progress:
         if time.monotonic() - self._told_at < TELL_EVERY_S:
             return
         self._told_at = time.monotonic()
-        self._show(f"  {queue_label(queue)}: expired={done.expired} purged={done.purged} ...")
+        self._show(f"  {shown_queue(queue)}: expired={done.expired} purged={done.purged} ...")
 
     def clear(self) -> None:
         if self._width:
@@ -152,8 +152,8 @@ def _plan(engine: Engine, named: list[str], retention_s: int | None) -> dict[str
 
 
 def _complaint(using: str, name: str, known: dict[str, int | None]) -> str:
-    labels = {queue_label(queue) for queue in known}
-    label = queue_label(name)
+    labels = {shown_queue(queue) for queue in known}
+    label = shown_queue(name)
     close = difflib.get_close_matches(label, labels, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     names = ", ".join(sorted(labels)) or "none"
