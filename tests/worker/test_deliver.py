@@ -411,3 +411,28 @@ def test_a_relay_for_the_longest_name(alias, make_outbox, relay_all):
     outbox.enqueue("x", key="😀" * 200)
     relay_all(outbox)
     assert seen == ["😀" * 200] and Relay(outbox).claim() == []
+
+
+def test_a_slow_search_takes_a_tenth_of_the_time(monkeypatch, alias, outbox):
+    """5.3 Neither a poll nor a wake makes a relay search again before its pause is over."""
+    hand = Hand()
+    monkeypatch.setattr(claiming_in_order, "time", hand)
+    jobs = JobMirror.objects.db_manager(alias)
+    searches = []
+
+    def search(queue, *, after):
+        searches.append(after)
+        hand.now += 2
+        return 0, "k" if len(searches) == 1 else ""
+
+    jobs.promote_stranded = search
+    claimer = OrderedClaimer(jobs, backing_name("events"), "w")
+    claimer.claim(1)
+    assert searches == [""] and claimer.is_searching
+    claimer.expect_anything()
+    hand.now += 19
+    claimer.claim(1)
+    assert len(searches) == 1 and claimer.look_at == pytest.approx(122)
+    hand.now += 1
+    claimer.claim(1)
+    assert searches == ["", "k"] and not claimer.is_searching

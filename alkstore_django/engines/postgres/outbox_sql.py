@@ -65,9 +65,10 @@ SELECT %(queue)s, %(key)s, 'behind', %(priority)s,
 RETURNING id, run_at <= {NOW_S}
 """
 
-# A row without a key is always its own first.
-IN_ORDER = f"""(job.key IS NULL
-                OR (SELECT first.id {_first_from("job.key")}) = job.id)"""
+# A row without a key is always its own first. A number again: see IN_THE_WAY.
+IN_ORDER = f"""CASE WHEN job.key IS NULL THEN 1
+                    WHEN (SELECT first.id {_first_from("job.key")}) = job.id THEN 1
+                    ELSE 0 END <> 0"""
 
 # As CLAIM in sql.py, in order per key.
 CLAIM_IN_ORDER = f"""/* alkstore:claim_in_order */

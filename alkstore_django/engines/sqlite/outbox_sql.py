@@ -49,7 +49,9 @@ RETURNING id, run_at <= {NOW_S}
 """
 
 # A row without a key is always its own first.
-IN_ORDER = f"""(job.key IS NULL OR (SELECT first.id {_first_from("job.key")}) = job.id)"""
+IN_ORDER = f"""CASE WHEN job.key IS NULL THEN 1
+                    WHEN (SELECT first.id {_first_from("job.key")}) = job.id THEN 1
+                    ELSE 0 END <> 0"""
 
 # As _READY in sql.py, in order per key.
 _READY_IN_ORDER = f"""
