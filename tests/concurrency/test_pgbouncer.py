@@ -1,15 +1,19 @@
 """Everything behind a PgBouncer in transaction mode: FIELD's pgbouncer. PostgreSQL only."""
 
+import os
+import signal
 import time
 from contextlib import ExitStack
 
 import pytest
 from django.db import connections
 
+from alkstore_django import schedule
+from alkstore_django.engines.registry import engine_for
 from tests.concurrency.another_route import environ
 from tests.support.pgbouncer import pgbouncer
 from tests.support.processes import started_python
-from tests.support.rows import count_dead, count_live
+from tests.support.rows import count_dead, count_live, live_rows
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("alias", ["postgres"], indirect=True)
@@ -160,3 +164,34 @@ def test_a_pool_that_cuts_its_clients_off(alias, queues, start_worker, notes):
             worker.wait()
             assert "Database lost" in worker.stderr
     assert notes("ledger") == sorted(f"ledger {job_id}" for job_id in ids)
+
+
+def test_two_schedulers_behind_the_pool(alias):
+    """FR-042 4.4 The leader frozen beyond its lease: the other leads, and what the first one still
+    asks for is refused; each boundary is fired once, though they share their sessions."""
+    code = (
+        "from django.core.management import execute_from_command_line as run\n"
+        "run(['m', 'alkstore_schedules', '--database', 'postgres'])"
+    )
+    schedule("s", "@every 1s", "fired", None, using=alias)
+    with pgbouncer(pool_size=POOL_SIZE) as bouncer:
+        store = {"LEASE_S": 3, "POLL_INTERVAL_S": 0.2, "LISTEN": {"ALIAS": "direct"}}
+        env = environ(bouncer.route, **store)
+        with (
+            started_python(["-c", code], env=env) as first,
+            started_python(["-c", code], env=env) as second,
+        ):
+            eventually(lambda: any("Leading" in child.stdout for child in (first, second)))
+            leader, other = sorted((first, second), key=lambda child: "Leading" not in child.stdout)
+            other.wait_for_line("standing by")
+            os.kill(leader.pid, signal.SIGSTOP)
+            other.wait_for_line("Leading")
+            os.kill(leader.pid, signal.SIGCONT)
+            leader.wait(code=1)
+            assert "leadership of '__alkstore_scheduler' was lost" in leader.stderr
+            fired = count_live(alias)
+            eventually(lambda: count_live(alias) > fired + 1)
+            stop(other)
+    (line,) = engine_for(alias).schedules.audit()
+    boundaries = [row["run_at"] for row in live_rows(alias)]
+    assert line.adds_up and len(boundaries) == len(set(boundaries)) == line.n_fired
