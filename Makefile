@@ -58,8 +58,9 @@ bench: $(DEV_STAMP) ## Measure both engines beside raw rows
 
 chaos: $(DEV_STAMP) ## Kill, pause and cut off workers, and audit what they did (DURATION=600 seconds, ENGINE=both)
 	@"$(BIN)/python" -m tests.concurrency.chaos --engine "$(CHAOS_ENGINE)" --duration "$(DURATION)" $(ARGS)
-	@ALKSTORE_TEST_OUTAGE_S=60 ALKSTORE_TEST_CROWD_S=60 "$(BIN)/python" -m pytest -q \
-		tests/concurrency/test_network.py tests/concurrency/test_one_file.py
+	@ALKSTORE_TEST_OUTAGE_S=60 ALKSTORE_TEST_CROWD_S=60 ALKSTORE_TEST_RELAYS=8 \
+		"$(BIN)/python" -m pytest -q tests/concurrency/test_network.py \
+		tests/concurrency/test_one_file.py tests/concurrency/test_outbox.py
 
 check: lint types imports test docs wheel ## All checks of one Python, on both engines
 
