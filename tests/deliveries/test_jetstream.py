@@ -12,7 +12,7 @@ from alkstore_django import FailJob, InvalidOptions, StopToken
 from alkstore_django.deliveries.events import message_id
 from alkstore_django.deliveries.nats import JetStreamDelivery
 from alkstore_django.exceptions import DeliveryFailed
-from alkstore_django.handlers import _is_coroutine_function, handlers_on
+from alkstore_django.handlers import is_coroutine_function, handlers_on
 from alkstore_django.models import Job
 from alkstore_django.testing import drain
 from alkstore_django.worker.loop import Worker
@@ -284,7 +284,7 @@ def test_in_the_worker(alias, make_queue, server, monkeypatch):
     """7.1 The worker runs it on its event loop, and closes the connection at its end."""
     connected = counted_connections(monkeypatch)
     delivery = JetStreamDelivery(server.url, "shop.orders")
-    assert _is_coroutine_function(delivery)
+    assert is_coroutine_function(delivery)
     queue = make_queue()
 
     @queue.handler

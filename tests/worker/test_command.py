@@ -357,4 +357,4 @@ def test_nothing_is_left_behind(alias, make_queue, command):
     threads, before = threading.active_count(), sessions.open_sessions(alias)
     assert "acked=16" in command(threads=8)
     assert threading.active_count() == threads
-    assert sessions.after_parting(lambda: sessions.open_sessions(alias), before) == before
+    assert sessions.after_parting(lambda: sessions.open_sessions(alias) <= before, True)

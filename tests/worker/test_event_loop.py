@@ -130,7 +130,7 @@ def test_cancelled_in_the_middle_of_a_statement(alias, make_queue, work, events)
     tally = work(queue, drain=False, stop=stop, stop_now=stop_now)
     assert tally.count("given_back") == 1
     assert live_row(alias, job_id)["attempts"] == 0
-    assert sessions.after_parting(lambda: sessions.open_sessions(alias), before) == before
+    assert sessions.after_parting(lambda: sessions.open_sessions(alias) <= before, True)
 
 
 def test_lost_before_they_began(alias, make_queue, work):

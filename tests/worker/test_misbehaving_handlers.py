@@ -350,4 +350,5 @@ def test_no_mess_outlives_the_worker(alias, make_queue, work, misdeed):
     queue.enqueue(None)
     work(queue)
     assert not sessions.after_parting(lambda: sessions.someone_waits_for_us(alias), False)
-    assert sessions.after_parting(lambda: sessions.open_sessions(alias), before) == before
+    # No more than before: one of an earlier test may have been about to part.
+    assert sessions.after_parting(lambda: sessions.open_sessions(alias) <= before, True)
