@@ -12,6 +12,7 @@ import email.utils
 import json
 import re
 import time
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
@@ -99,6 +100,8 @@ class WebhookDelivery:
             raise InvalidOptions("client", "must be an httpx.Client", client)
         self._owns_client = client is None
         self._client = bounded_client() if client is None else client
+        if self._owns_client:  # whoever forgets to close it leaves no socket open at exit
+            weakref.finalize(self, self._client.close)
 
     @property
     def receiver(self) -> str:

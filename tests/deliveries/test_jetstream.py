@@ -12,7 +12,7 @@ from alkstore_django import FailJob, InvalidOptions, StopToken
 from alkstore_django.deliveries.events import message_id
 from alkstore_django.deliveries.nats import JetStreamDelivery
 from alkstore_django.exceptions import DeliveryFailed
-from alkstore_django.handlers import is_coroutine_function, handlers_on
+from alkstore_django.handlers import handlers_on, is_coroutine_function
 from alkstore_django.models import Job
 from alkstore_django.testing import drain
 from alkstore_django.worker.loop import Worker

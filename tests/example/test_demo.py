@@ -47,9 +47,15 @@ def test_the_claims_of_a_stopped_worker_are_waited_for(shop: Shop, data: Data) -
 
 
 @pytest.mark.parametrize(
-    ("table", "kill"),
-    [("shop_order", kill_tree), ("shop_invoice", kill_worker), ("shop_invoice", kill_tree)],
-    ids=["importing", "worker", "all"],
+    ("shop", "table", "kill"),
+    [
+        ("sqlite", "shop_order", kill_tree),
+        ("postgres", "shop_invoice", kill_worker),
+        ("sqlite", "shop_invoice", kill_tree),
+        ("postgres", "shop_invoice", kill_tree),
+    ],
+    ids=["importing-sqlite", "worker-postgres", "all-sqlite", "all-postgres"],
+    indirect=["shop"],
 )
 def test_a_kill_in_the_middle_costs_nothing(shop: Shop, table: str, kill) -> None:  # type: ignore[no-untyped-def]
     """Issues 2 and 4: after a kill -9 in the middle, a rerun ends with the sums known from outside."""

@@ -122,6 +122,6 @@ def test_any_path_will_do(tmp_path: Path) -> None:
 def test_the_demo_runs_on_it(tmp_path: Path, data: Data, data_dir: Path) -> None:
     """Issue 2: ENGINE=postgres needs no server of the user's own."""
     shop = Shop({"ENGINE": "postgres", "DATABASE_URL": "", "SHOP_VAR": str(tmp_path)})
-    last = "orders=2 invoices=2 goods=176.42 freight=43.99 pending=0 dead=0"
+    last = "orders=2 invoices=2 events=2 goods=176.42 freight=43.99 pending=0 dead=0"
     for _ in range(2):
         assert shop.succeed("demo", "--data", str(data.folder))[-1] == last

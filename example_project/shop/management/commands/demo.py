@@ -107,6 +107,7 @@ class Command(BaseCommand):
     def _show_sales(self) -> None:
         """Print the sales per country, and write the page with the chart."""
         page = settings.VAR_DIR / "sales.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(sales_page(), encoding="utf-8")
         rows = list(CountrySales.objects.all())
         most = max((row.goods for row in rows), default=Decimal(1))
