@@ -10,7 +10,7 @@ import pytest
 from tests.support.rows import count_dead, count_live, live_row
 from tests.support.waiting import eventually
 
-ROUNDS = int(os.environ.get("ALKSTORE_TEST_SIGNAL_ROUNDS", "12"))
+ROUNDS = int(os.environ.get("ALKSTORE_TEST_SIGNAL_ROUNDS", "6"))
 SERVING = "serves"
 
 

@@ -36,8 +36,9 @@ def kill_worker(demo: subprocess.Popen[str]) -> None:
     assert demo.wait(TIMEOUT_S) == 1
 
 
-def test_the_claims_of_a_stopped_worker_are_waited_for(shop: Shop, data: Data) -> None:
+def test_the_claims_of_a_stopped_worker_are_waited_for(postgres_shop: Shop, data: Data) -> None:
     """Issue 2: what a killed worker held is done once its claims lapse, and one can see it."""
+    shop = postgres_shop
     shop.succeed("migrate", "-v0")
     shop.succeed("import_orders", "--data", str(data.folder))
     claim = "from shop.queues import invoices; invoices.claim_batch('killed', 2)"
@@ -48,10 +49,10 @@ def test_the_claims_of_a_stopped_worker_are_waited_for(shop: Shop, data: Data) -
     assert lines[-1].endswith(" pending=0 dead=0")
 
 
-@pytest.mark.parametrize("shop", ["sqlite", "postgres"], indirect=True)
-def test_a_kill_in_the_middle_costs_nothing(shop: Shop) -> None:
+def test_a_kill_in_the_middle_costs_nothing(sqlite_shop: Shop) -> None:
     """Issues 2 and 4: after a kill -9 of all in the middle, a rerun ends with the sums known from
     outside."""
+    shop = sqlite_shop
     demo = shop.start("demo", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     eventually(lambda: shop.count("shop_invoice") >= 100, within_s=TIMEOUT_S)
     kill_tree(demo)
@@ -63,8 +64,12 @@ def test_a_kill_in_the_middle_costs_nothing(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     ("shop", "table", "kill"),
-    [("sqlite", "shop_order", kill_tree), ("postgres", "shop_invoice", kill_worker)],
-    ids=["importing", "worker"],
+    [
+        ("sqlite", "shop_order", kill_tree),
+        ("postgres", "shop_invoice", kill_worker),
+        ("postgres", "shop_invoice", kill_tree),
+    ],
+    ids=["importing", "worker", "all"],
     indirect=["shop"],
 )
 def test_a_kill_in_the_middle_of_one_part(shop: Shop, table: str, kill, some_orders: Data) -> None:  # type: ignore[no-untyped-def]

@@ -9,6 +9,7 @@ from django.db import connections
 from psycopg import sql
 
 from alkstore_django.engines.postgres.wake import channel_name
+from alkstore_django.engines.registry import engine_for
 
 PATIENCE_S = 30
 
@@ -59,3 +60,24 @@ def ear(*queues: str, alias: str = "postgres", schema: str = "alkstore") -> Iter
         for channel in [*channels, "end of round"]:
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
         yield Ear(connection, channels)
+
+
+@pytest.fixture
+def untouched_tables(alias):
+    """Empty tables for one test: no rows, pages or statistics of others, and no autovacuum, which
+    would take statistics at a moment of its own."""
+    engine = engine_for(alias)
+
+    def set_autovacuum(state: str) -> None:
+        with connections[alias].cursor() as cursor:
+            for table in ("job", "dead_job"):
+                cursor.execute(f"ALTER TABLE alkstore.{table} SET (autovacuum_enabled = {state})")
+                cursor.execute(
+                    f"DELETE FROM pg_statistic WHERE starelid = 'alkstore.{table}'::regclass"
+                )
+
+    set_autovacuum("off")
+    engine.empty()
+    yield
+    engine.empty()
+    set_autovacuum("on")
