@@ -56,6 +56,40 @@ def test_receiver_that_fails(alias, receiver, webhook, clock):
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
 
 
+def test_receiver_in_trouble(alias, receiver, clock):
+    """5.2 5.3 Issue 4: it hangs up, answers 500, is too slow, each for a minute: when it is back, all
+    arrive, in order per key, each under the id of its first delivery."""
+    events = Outbox("events", using=alias, backoff_base_s=1)
+    delivery = WebhookDelivery(receiver.url, SECRET, timeout_s=0.3)
+    events.deliver(delivery)
+    for number in range(3):
+        for key in "ab":
+            events.enqueue({"key": key, "n": number}, key=key)
+
+    def dawdle(exchange):
+        for _ in exchange.pauses():
+            pass
+
+    troubles = [lambda exchange: exchange.hang_up(), lambda exchange: exchange.answer(500), dawdle]
+    for trouble in troubles:
+        receiver.answer = trouble
+        tally = drain(events)
+        assert (tally.count("acked"), tally.count("retried")) == (0, 2)  # the heads of two keys
+        clock.advance(60)
+    n_in_trouble = len(receiver.requests)
+    receiver.answers(204)
+    assert drain(events).count("acked") == 6
+    delivery.close()
+    arrived = [request.body for request in receiver.requests[n_in_trouble:]]
+    for key in "ab":
+        of_key = [body for body in arrived if b'"%s"' % key.encode() in body]
+        assert of_key == [b'{"key":"%s","n":%d}' % (key.encode(), n) for n in range(3)]
+    ids = {}
+    for request in receiver.requests:
+        ids.setdefault(request.body, set()).add(request.headers["webhook-id"])
+    assert [len(of_one) for of_one in ids.values()] == [1] * 6
+
+
 def test_receiver_that_is_gone(alias, receiver, webhook):
     """5.2 After 410 the event is dead, and says why."""
     events = Outbox("events", using=alias)
