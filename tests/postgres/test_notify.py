@@ -1,5 +1,6 @@
 """NOTIFY: 6.2 and 3.1."""
 
+import queue
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from alkstore_django.engines.postgres import notify
 from alkstore_django.engines.postgres.wake import channel_name
+from alkstore_django.engines.registry import engine_for
 from tests.core.hostile import GOOD_NAMES
 from tests.postgres.conftest import direct_connection, ear
 from tests.support.rows import count_live
@@ -244,6 +246,20 @@ def test_one_connection_listens_for_all(alias, make_queue):
         for thread in threads:
             thread.join(PATIENCE_S)
     assert listeners() == []
+
+
+def test_who_does_not_wait_for_the_connection_looks_once_more(alias):
+    """6.2 6.4 A worker goes on before LISTEN is effective; what was committed until then it finds by
+    the one pass after every connect, the first one, too."""
+    woken = queue.SimpleQueue()
+    engine = engine_for(alias)
+    first = engine.subscribe(["jobs"], on_wake=woken.put, must_connect=False)
+    assert woken.get(timeout=PATIENCE_S) is None
+    second = engine.subscribe(["other"], on_wake=woken.put, must_connect=False)  # one connection
+    assert woken.get(timeout=PATIENCE_S) is None
+    for subscription in (first, second):
+        subscription.close()
+    assert woken.empty()
 
 
 def test_a_lost_listener_comes_back_and_wakes(alias, make_queue):

@@ -70,6 +70,13 @@ class WakeSubscription:
         else:
             self._on_wake(queue)
 
+    def note_listening(self) -> None:
+        """From now on no commit is missed; who did not wait for that has to look once more."""
+        if not self.settled.is_set():
+            self.settled.set()
+            if self._on_wake is not None:
+                self._on_wake(None)
+
     def close(self) -> None:
         self._hub.unsubscribe(self)
 
@@ -201,7 +208,7 @@ class WakeHub:
         for channel in old.keys() - channels.keys():
             connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(channel)))
         for subscription in subscriptions:
-            subscription.settled.set()
+            subscription.note_listening()
         return channels
 
     def _refuse(self, error: Exception) -> None:
