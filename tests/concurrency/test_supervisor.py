@@ -325,7 +325,7 @@ def test_a_crash_loop_slows_down(start_worker):
         time.sleep(2)
         assert worker.stderr.count("how=exit code 7") <= 12
         worker.terminate()
-        worker.wait()
+        assert worker.wait(code=None) in {0, 1}  # 1: one has died just during the stop
 
 
 def test_reload(alias, queues, start_worker, notes, tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from django.db import connections
+from django.db import OperationalError, connections
 
 from alkstore_django.engines.registry import engine_for
 from tests.concurrency.chaos.books import Books
@@ -108,8 +108,20 @@ class Trial:
         return plan
 
     def _enqueue(self, n: int) -> None:
-        self._ids[ATOMIC] += self._queues[ATOMIC].enqueue_many([self.nap_s] * (n - n // 4))
-        self._ids[PLAIN] += self._queues[PLAIN].enqueue_many([None] * (n // 4))
+        self._ids[ATOMIC] += self._enqueued(ATOMIC, [self.nap_s] * (n - n // 4))
+        self._ids[PLAIN] += self._enqueued(PLAIN, [None] * (n // 4))
+
+    def _enqueued(self, name: str, payloads: list[float | None]) -> list[int]:
+        """Enqueue; on SQLite a worker that was paused in its transaction holds up all writers,
+        maybe for longer than the patience of one statement."""
+        give_up_at = time.monotonic() + DONE_WITHIN_S
+        while True:
+            try:
+                return self._queues[name].enqueue_many(payloads)
+            except OperationalError:
+                if time.monotonic() >= give_up_at:
+                    raise
+                self._crew.look_after()
 
     def _finish(self) -> None:
         """No more harm: what is left is soon done."""
