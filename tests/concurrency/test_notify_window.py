@@ -59,6 +59,8 @@ queue.enqueue(None)
 queue.enqueue(None)
 """
 FORK = """
+import warnings
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # by 3.12
 import os, time
 from alkstore_django import Queue
 from alkstore_django.engines.postgres import notify
