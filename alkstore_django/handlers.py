@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from django.core.exceptions import ImproperlyConfigured
 
 from .core.instants import MICROSECONDS, length_us
-from .core.names import outbox_of
+from .core.names import described_queue, outbox_of
 from .core.options import QueueOptions
 from .core.payloads import Codec
 from .exceptions import InvalidOptions
@@ -83,7 +83,7 @@ def declared_on(using: str) -> list[DeclaredQueue]:
 
 def declared_names(using: str) -> set[str]:
     """Return the names of the queues that the code has made on an alias."""
-    return {queue.name for queue in _declared if queue.using == using}
+    return {queue.name for queue in declared_on(using)}
 
 
 def register(
@@ -125,7 +125,7 @@ def register(
     other = _handlers.get((queue.using, queue.name))
     if other is not None and not _is_same(other, handler):
         raise ImproperlyConfigured(
-            f"{_described(queue)} has two handlers: {other.name} and {handler.name}"
+            f"{described_queue(queue.name)} has two handlers: {other.name} and {handler.name}"
         )
     _handlers[queue.using, queue.name] = handler
 
@@ -137,11 +137,6 @@ def _is_same(one: Handler, other: Handler) -> bool:
     """
     first, second = inspect.unwrap(one.function), inspect.unwrap(other.function)
     return first is second or (inspect.isroutine(first) and one.name == other.name)
-
-
-def _described(queue: DeclaredQueue) -> str:
-    outbox = outbox_of(queue.name)
-    return f"queue {queue.name!r}" if outbox is None else f"outbox {outbox!r}"
 
 
 def is_coroutine_function(function: HandlerFunction) -> bool:

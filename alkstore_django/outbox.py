@@ -17,13 +17,13 @@ from .core.options import (
     QueueOptions,
     Stamps,
     checked_batch,
-    checked_job_id,
 )
-from .core.payloads import JSON, Codec, checked_codec, encode_payload
-from .core.records import Job, SweepResult
+from .core.payloads import JSON, Codec
+from .core.records import Job
+from .job_source import JobSource
 
 if TYPE_CHECKING:
-    from .managers import JobManager
+    pass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -38,7 +38,7 @@ class BackingQueue:
     options: QueueOptions
 
 
-class Outbox:
+class Outbox(JobSource):
     """Events for the world outside: stored in the caller's transaction, delivered after it.
 
     At-least-once: a delivery that ends in an error, or of which nothing more is heard, is made
@@ -72,38 +72,15 @@ class Outbox:
         using: str | None = None,
         _access: StoreAccess | None = None,
     ) -> None:
-        self._name = checked_name("outbox", name)
+        checked = checked_name("outbox", name)
         options = QueueOptions(
             visibility_timeout_s, max_attempts, backoff_base_s, dead_letter_retention_s
         )
-        self._access = _access or StoreAccess(using)
-        self._queue = BackingQueue(
-            backing_name(name), self._access.using, checked_codec(codec), options
+        super().__init__(
+            checked, backing_name(checked), options, codec, _access or StoreAccess(using)
         )
+        self._queue = BackingQueue(self._stored_name, self.using, self._codec, options)
         handlers.declare(self._queue)
-
-    @property
-    def name(self) -> str:
-        """The outbox's name."""
-        return self._name
-
-    @property
-    def using(self) -> str:
-        """The alias of the database that the outbox lives on."""
-        return self._access.using
-
-    @property
-    def options(self) -> QueueOptions:
-        """The options as resolved: lengths in whole seconds."""
-        return self._queue.options
-
-    @property
-    def codec(self) -> Codec:
-        """The codec of the payloads that this handle enqueues."""
-        return self._queue.codec
-
-    def __repr__(self) -> str:
-        return f"<Outbox {self._name!r} using={self.using!r}>"
 
     # -- producing ------------------------------------------------------------------------
 
@@ -175,9 +152,7 @@ class Outbox:
         Never touches the dead. A delivery that runs is not interrupted. The next event of its
         key goes on.
         """
-        jobs = self._access.jobs()
-        checked = checked_job_id(event_id)
-        return checked is not None and jobs.engine.cancel(checked)
+        return self._cancel(event_id)
 
     # -- delivering -----------------------------------------------------------------------
 
@@ -216,30 +191,14 @@ class Outbox:
 
         return register if function is None else register(function)
 
-    # -- looking and tidying --------------------------------------------------------------
+    # -- looking ------------------------------------------------------------------------
 
     def get_job(self, event_id: int) -> Job | None:
         """Read the job that carries an event, dead ones too; None if there is none."""
-        jobs = self._access.jobs()
-        checked = checked_job_id(event_id)
-        row = None if checked is None else jobs.engine.get_job(checked)
-        return None if row is None else Job(row, self.codec)
-
-    def sweep_expired(self) -> SweepResult:
-        """Move this outbox's expired events to the dead, delete its dead beyond retention."""
-        retention = self.options.dead_letter_retention_s
-        assert retention is None or isinstance(retention, int)
-        return self._access.jobs().sweep(self._queue.name, retention_s=retention)
+        return self._get_job(event_id)
 
     def _stamps(self, options: EnqueueOptions) -> Stamps:
-        return options.stamps(self._queue.name, self.codec.name, self.options)
-
-    def _encoded(self, payloads: Iterable[Any], jobs: JobManager) -> list[bytes]:
-        limit = jobs.engine.settings.max_payload_bytes
-        return [
-            encode_payload(self.codec, payload, queue=self._name, max_bytes=limit)
-            for payload in payloads
-        ]
+        return options.stamps(self._stored_name, self._codec.name, self._options)
 
 
 def _of_jobs(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,17 +17,18 @@ from .core.options import (
     checked_batch_size,
     checked_job_id,
 )
-from .core.payloads import JSON, Codec, checked_codec, encode_payload
-from .core.records import Claim, Job, SweepResult
+from .core.payloads import JSON, Codec
+from .core.records import Claim, Job
 from .handles import JobHandle, Listener
+from .job_source import JobSource
 
 if TYPE_CHECKING:
-    from .managers import JobManager
+    pass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Queue:
+class Queue(JobSource):
     """A durable at-least-once job queue, by name.
 
     A queue is a name and its options; making one runs no SQL and creates nothing. The
@@ -62,37 +63,13 @@ class Queue:
         using: str | None = None,
         _access: StoreAccess | None = None,
     ) -> None:
-        self._name = checked_name("queue", name)
-        self._options = QueueOptions(
+        checked = checked_name("queue", name)
+        options = QueueOptions(
             visibility_timeout_s, max_attempts, backoff_base_s, dead_letter_retention_s
         )
-        self._codec = checked_codec(codec)
-        self._default_stamps = EnqueueOptions().stamps(name, self._codec.name, self._options)
-        self._access = _access or StoreAccess(using)
+        super().__init__(checked, checked, options, codec, _access or StoreAccess(using))
+        self._default_stamps = EnqueueOptions().stamps(checked, self._codec.name, options)
         handlers.declare(self)
-
-    @property
-    def name(self) -> str:
-        """The queue's name."""
-        return self._name
-
-    @property
-    def using(self) -> str:
-        """The alias of the database that the queue lives on."""
-        return self._access.using
-
-    @property
-    def options(self) -> QueueOptions:
-        """The options as resolved: lengths in whole seconds."""
-        return self._options
-
-    @property
-    def codec(self) -> Codec:
-        """The codec of the payloads that this handle enqueues."""
-        return self._codec
-
-    def __repr__(self) -> str:
-        return f"<Queue {self._name!r} using={self.using!r}>"
 
     # -- producing ------------------------------------------------------------------------
 
@@ -149,9 +126,7 @@ class Queue:
 
         Never touches the dead. A holder is not interrupted: its next operation returns False.
         """
-        jobs = self._access.jobs()
-        checked = checked_job_id(job_id)
-        return checked is not None and jobs.engine.cancel(checked)
+        return self._cancel(job_id)
 
     # -- consuming ------------------------------------------------------------------------
 
@@ -230,24 +205,11 @@ class Queue:
         finally:
             subscription.close()
 
-    # -- looking and tidying --------------------------------------------------------------
+    # -- looking ------------------------------------------------------------------------
 
     def get_job(self, job_id: int) -> Job | None:
         """Read a job by its id, whatever its queue, dead ones too; None if there is none."""
-        jobs = self._access.jobs()
-        checked = checked_job_id(job_id)
-        row = None if checked is None else jobs.engine.get_job(checked)
-        return None if row is None else Job(row, self._codec)
-
-    def sweep_expired(self) -> SweepResult:
-        """Move this queue's expired jobs to the dead, delete its dead beyond retention.
-
-        Works in short batches, may run anywhere at the same time, and passes over rows that
-        other sessions hold.
-        """
-        retention = self._options.dead_letter_retention_s
-        assert retention is None or isinstance(retention, int)
-        return self._access.jobs().sweep(self._name, retention_s=retention)
+        return self._get_job(job_id)
 
     def _stamps(
         self,
@@ -265,10 +227,3 @@ class Queue:
             return self._default_stamps
         options = EnqueueOptions(delay, run_at, priority, max_attempts, expires)
         return options.stamps(self._name, self._codec.name, self._options)
-
-    def _encoded(self, payloads: Iterable[Any], jobs: JobManager) -> list[bytes]:
-        limit = jobs.engine.settings.max_payload_bytes
-        return [
-            encode_payload(self._codec, payload, queue=self._name, max_bytes=limit)
-            for payload in payloads
-        ]

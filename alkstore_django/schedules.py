@@ -52,13 +52,15 @@ def schedule(
     Raises:
         InvalidName, InvalidSpec, InvalidOptions, InvalidPayload: before any SQL.
     """
-    access = _access_for(queue, using)
-    _register(access, name, spec, queue, payload, ScheduleOptions(priority, max_attempts, expires))
+    access = access_for(queue, using)
+    register_in(
+        access, name, spec, queue, payload, ScheduleOptions(priority, max_attempts, expires)
+    )
 
 
 def unschedule(name: str, using: str | None = None) -> bool:
     """Delete the schedule of that name; return whether there was one. Joins the transaction."""
-    return _unregister(StoreAccess(using), name)
+    return unregister_in(StoreAccess(using), name)
 
 
 def run_schedules(stop: StopToken, using: str | None = None) -> None:
@@ -71,7 +73,7 @@ def run_schedules(stop: StopToken, using: str | None = None) -> None:
         LeadershipLost: the lease could not be renewed; nothing was fired since it was in doubt.
         django.db.transaction.TransactionManagementError: called inside a transaction.
     """
-    _run(StoreAccess(using), stop)
+    run_in(StoreAccess(using), stop)
 
 
 def declare_schedule(
@@ -96,11 +98,11 @@ def declare_schedule(
     """
     options = ScheduleOptions(priority, max_attempts, expires)
     registration = _registration(name, spec, queue, payload, options, LARGEST_PAYLOAD)
-    using = _access_for(queue, using).using
+    using = access_for(queue, using).using
     declarations.declare(using, registration._replace(declared=True))
 
 
-def _register(
+def register_in(
     access: StoreAccess,
     name: str,
     spec: str,
@@ -108,6 +110,7 @@ def _register(
     payload: Any,
     options: ScheduleOptions,
 ) -> None:
+    """Check a schedule and store it in a store."""
     engine = access.jobs().engine
     if isinstance(queue, Queue):
         queue._access.jobs()  # raises StoreClosed
@@ -115,12 +118,14 @@ def _register(
     declarations.register(engine, _registration(name, spec, queue, payload, options, limit))
 
 
-def _unregister(access: StoreAccess, name: str) -> bool:
+def unregister_in(access: StoreAccess, name: str) -> bool:
+    """Delete a schedule of a store; return whether there was one."""
     engine = access.jobs().engine
     return declarations.unregister(engine, checked_name("schedule", name))
 
 
-def _run(access: StoreAccess, stop: StopToken) -> None:
+def run_in(access: StoreAccess, stop: StopToken) -> None:
+    """Run the schedules of a store until stopped."""
     access.jobs()  # raises StoreClosed
     if not isinstance(stop, StopToken):
         raise InvalidOptions("stop", "must be a StopToken", stop)
@@ -148,7 +153,7 @@ def _registration(
     return Registration(checked, str(spec), interval, stamps, data)
 
 
-def _access_for(queue: object, using: str | None) -> StoreAccess:
+def access_for(queue: object, using: str | None) -> StoreAccess:
     """Return the way to the alias: the one given, else the queue's; they must not differ."""
     if not isinstance(queue, Queue):
         return StoreAccess(using)

@@ -12,7 +12,7 @@ from .core.records import Job
 from .core.stop import StopToken
 from .outbox import Outbox
 from .queues import Queue
-from .schedules import _access_for, _register, _run, _unregister
+from .schedules import access_for, register_in, run_in, unregister_in
 
 
 class Store:
@@ -38,10 +38,7 @@ class Store:
 
     def queue(self, name: str, **options: Any) -> Queue:
         """Return a queue of this store; the options are those of ``Queue``, without ``using``."""
-        self._access.jobs()  # raises StoreClosed
-        if "using" in options:
-            raise TypeError("store.queue() takes no 'using': the store has its alias")
-        return Queue(name, **options, _access=self._access)
+        return Queue(name, **self._own(options, "queue"))
 
     def enqueue_tx(self, name: str, payload: Any, **options: Any) -> int:
         """Enqueue into the open transaction, with the engine's default stamps.
@@ -57,10 +54,7 @@ class Store:
 
     def outbox(self, name: str, **options: Any) -> Outbox:
         """Return an outbox of this store; the options are those of ``Outbox``, without ``using``."""
-        self._access.jobs()  # raises StoreClosed
-        if "using" in options:
-            raise TypeError("store.outbox() takes no 'using': the store has its alias")
-        return Outbox(name, **options, _access=self._access)
+        return Outbox(name, **self._own(options, "outbox"))
 
     def outbox_enqueue_tx(self, name: str, payload: Any, **options: Any) -> int:
         """Enqueue an event into the open transaction, with an outbox's default stamps.
@@ -73,6 +67,13 @@ class Store:
         outbox = self.outbox(name)
         require_transaction("outbox_enqueue_tx", self.using)
         return outbox.enqueue(payload, **options)
+
+    def _own(self, options: dict[str, Any], method: str) -> dict[str, Any]:
+        """Return the options of what is made from this store, bound to it."""
+        self._access.jobs()  # raises StoreClosed
+        if "using" in options:
+            raise TypeError(f"store.{method}() takes no 'using': the store has its alias")
+        return {**options, "_access": self._access}
 
     def get_job_tx(self, name: str, job_id: int) -> Job | None:
         """Read a job of the queue ``name``, in the open transaction if there is one."""
@@ -95,17 +96,17 @@ class Store:
     ) -> None:
         """Like ``alkstore_django.schedule``, in this store."""
         self._access.jobs()  # raises StoreClosed
-        _access_for(queue, self.using)
+        access_for(queue, self.using)
         options = ScheduleOptions(priority, max_attempts, expires)
-        _register(self._access, name, spec, queue, payload, options)
+        register_in(self._access, name, spec, queue, payload, options)
 
     def unschedule(self, name: str) -> bool:
         """Like ``alkstore_django.unschedule``, in this store."""
-        return _unregister(self._access, name)
+        return unregister_in(self._access, name)
 
     def run_schedules(self, stop: StopToken) -> None:
         """Like ``alkstore_django.run_schedules``, in this store; go on until ``stop`` is set."""
-        _run(self._access, stop)
+        run_in(self._access, stop)
 
     def close(self) -> None:
         """Shut the store; a second call changes nothing."""

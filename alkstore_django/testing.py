@@ -12,7 +12,7 @@ from typing import Any
 from django.db import DatabaseError, connections, transaction
 
 from .core.instants import MICROSECONDS
-from .core.names import backing_name
+from .core.names import backing_name, described_queue
 from .core.records import Job, JobRow
 from .engines.registry import engine_for
 from .handlers import Handler, handlers_on
@@ -116,8 +116,8 @@ def _handler_of(queue: Queue | Outbox) -> Handler:
     name = backing_name(queue.name) if is_outbox else queue.name
     handler = handlers_on(queue.using).get(name)
     if handler is None:
-        what, who = ("outbox", "delivery") if is_outbox else ("queue", "handler")
-        raise LookupError(f"{what} {queue.name!r} has no {who} on {queue.using!r}")
+        who = "delivery" if is_outbox else "handler"
+        raise LookupError(f"{described_queue(name)} has no {who} on {queue.using!r}")
     return handler
 
 

@@ -66,6 +66,12 @@ def shown_queue(queue: str) -> str:
     return queue if outbox is None else f"outbox {outbox}"
 
 
+def described_queue(queue: str) -> str:
+    """Return what a queue is and what people call it, for an error: ``outbox 'orders'``."""
+    outbox = outbox_of(queue)
+    return f"queue {queue!r}" if outbox is None else f"outbox {outbox!r}"
+
+
 def _checked_text(kind: str, name: object) -> str:
     if not isinstance(name, str):
         raise InvalidName(kind, name, "must be a str")

@@ -1,27 +1,11 @@
-"""What a delivery needs to know of an event, and the id that its receiver sees."""
+"""The id that the receiver of an event sees."""
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
-from typing import Protocol
 
+from ..core.events import Event
 from ..exceptions import InvalidOptions
-
-
-class Event(Protocol):
-    """One event of an outbox, the same at every delivery."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def outbox(self) -> str: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def payload_bytes(self) -> bytes: ...
-    @property
-    def enqueued_at(self) -> dt.datetime: ...
 
 
 def message_id(event: Event, source: str = "") -> str:

@@ -13,9 +13,10 @@ from urllib.parse import quote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from ..core.events import Event
 from ..core.instants import MICROSECONDS, Length, length_us
 from ..exceptions import DeliveryFailed, FailJob, InvalidOptions
-from .events import Event, checked_source, message_id
+from .events import checked_source, message_id
 
 try:
     import nats

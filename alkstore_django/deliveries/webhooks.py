@@ -5,12 +5,9 @@ The form of the requests is that of https://www.standardwebhooks.com.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import datetime as dt
 import email.utils
 import json
-import re
 import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +15,10 @@ from typing import NoReturn
 
 from django.core.exceptions import ImproperlyConfigured
 
-from ..core.instants import MICROSECONDS, Length, length_us
+from ..core.events import Event
+from ..core.instants import Length
 from ..exceptions import DeliveryFailed, FailJob, InvalidOptions, InvalidSignature, RetryJob
-from .events import Event, checked_source, message_id
+from .events import checked_source, message_id
 
 try:
     import httpcore
@@ -28,6 +26,13 @@ try:
     from standardwebhooks import Webhook, WebhookVerificationError
 
     from .bounded_http import bounded_client, time_limit
+    from .webhook_arguments import (
+        HIDDEN,
+        checked_headers,
+        checked_secrets,
+        checked_timeout_s,
+        checked_url,
+    )
 except ImportError as error:
     raise ImproperlyConfigured(
         f'webhooks need another package ({error}): pip install "alkstore-django[webhooks]"'
@@ -41,16 +46,7 @@ BODY_S = 1.0
 SHOWN_CHARACTERS = 200
 PIECE_CHARACTERS = 12
 TELLING_CHARACTERS = 4
-HIDDEN = "(not shown)"
-SECRET_BYTES = range(24, 65)
-PORTS = range(1, 65_536)
 
-_OUR_HEADERS = {
-    "webhook-id", "webhook-timestamp", "webhook-signature",
-    "host", "content-length", "transfer-encoding", "connection",
-}  # fmt: skip
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _NETWORK_ERRORS = (
     httpx.HTTPError,
     httpcore.NetworkError,
@@ -91,10 +87,10 @@ class WebhookDelivery:
         source: str = "",
         client: httpx.Client | None = None,
     ) -> None:
-        self._url = _checked_url(url)
-        self._signers = [Webhook(each) for each in _checked_secrets(secret)]
-        self._timeout_s = _checked_timeout_s(timeout_s)
-        self._headers = _checked_headers({} if headers is None else headers)
+        self._url = checked_url(url)
+        self._signers = [Webhook(each) for each in checked_secrets(secret)]
+        self._timeout_s = checked_timeout_s(timeout_s)
+        self._headers = checked_headers({} if headers is None else headers)
         self._source = checked_source(source)
         if client is not None and not isinstance(client, httpx.Client):
             raise InvalidOptions("client", "must be an httpx.Client", client)
@@ -192,7 +188,7 @@ def verify(request_body: bytes, headers: Mapping[str, str], secret: str | Sequen
     """
     given = {name.lower(): value for name, value in headers.items()}
     reason = ""
-    for each in _checked_secrets(secret):
+    for each in checked_secrets(secret):
         try:
             Webhook(each).verify(request_body, given, json_parse=False)
         except WebhookVerificationError as refused:
@@ -271,60 +267,3 @@ def _retry_after_s(value: str) -> int | None:
             until = until.replace(tzinfo=dt.UTC)
         seconds = (until - dt.datetime.now(dt.UTC)).total_seconds()
     return int(max(1, min(seconds, MAX_RETRY_AFTER_S)))
-
-
-# -- arguments ---------------------------------------------------------------------------
-
-
-def _checked_url(url: object) -> httpx.URL:
-    rule = "must be an http or https URL with a host"
-    if not isinstance(url, str):
-        raise InvalidOptions("url", rule, url)
-    try:
-        parsed = httpx.URL(url)
-    except (httpx.InvalidURL, ValueError):
-        raise InvalidOptions("url", rule, HIDDEN) from None
-    port = 443 if parsed.port is None else parsed.port
-    if parsed.scheme not in ("http", "https") or not parsed.host or port not in PORTS:
-        raise InvalidOptions("url", rule, HIDDEN)
-    return parsed
-
-
-def _checked_secrets(secret: object) -> list[str]:
-    """Return the secrets; none is in the error, nor is what it was made of."""
-    secrets = [secret] if isinstance(secret, str) else secret
-    if not isinstance(secrets, list | tuple) or not secrets:
-        raise InvalidOptions("secret", "must be a str or a list of at least one", HIDDEN)
-    for each in secrets:
-        if not isinstance(each, str) or _key_length(each) not in SECRET_BYTES:
-            raise InvalidOptions("secret", 'must be "whsec_" and base64 of 24 to 64 bytes', HIDDEN)
-    return list(secrets)
-
-
-def _key_length(secret: str) -> int:
-    text = secret.removeprefix("whsec_")
-    try:
-        return len(base64.b64decode(text + "=" * (-len(text) % 4), validate=True))
-    except (binascii.Error, ValueError):
-        return 0
-
-
-def _checked_timeout_s(value: object) -> float:
-    seconds = length_us("timeout_s", value, at_least_s=0) / MICROSECONDS
-    if not seconds:
-        raise InvalidOptions("timeout_s", "must be above 0 s", value)
-    return seconds
-
-
-def _checked_headers(headers: object) -> dict[str, str]:
-    """Return headers with names in small letters; values may be secret, and are never shown."""
-    if not isinstance(headers, Mapping):
-        raise InvalidOptions("headers", "must be a mapping of names to values", HIDDEN)
-    for name, value in headers.items():
-        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            raise InvalidOptions("headers", "must have names of HTTP headers", HIDDEN)
-        if name.lower() in _OUR_HEADERS:
-            raise InvalidOptions("headers", "must not have a header that is set for you", name)
-        if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
-            raise InvalidOptions("headers", f"must have printable ASCII in {name!r}", HIDDEN)
-    return {name.lower(): value for name, value in headers.items()}

@@ -7,9 +7,8 @@ boundaries that there were, is n_fired + n_skipped, what became of them.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 from ..core.schedules import (
@@ -22,18 +21,11 @@ from ..core.schedules import (
     Registered,
     Registration,
 )
-from .statements import TABLES, StatementRunner, Statements
+from .statements import EnginePart
 
 
-class Schedules(ABC):
-    """The schedules and leases of one database alias.
-
-    What the statements do alone is written once, here; an engine adds how it takes many values.
-    """
-
-    def __init__(self, runner: StatementRunner, sql: ModuleType) -> None:
-        self._runner = runner
-        self.sql = Statements(sql, {name: runner.table(name) for name in TABLES})
+class Schedules(EnginePart):
+    """The schedules and leases of one database alias."""
 
     # -- registering ----------------------------------------------------------------------
 
@@ -48,14 +40,14 @@ class Schedules(ABC):
         """
         if self.is_registered(registration):
             return Registered.LEFT
-        rows = self._runner.rows(self.sql.REGISTER, **_values(registration))
+        rows = self.engine.rows(self.sql.REGISTER, **_values(registration))
         if not rows:
             return Registered.LEFT
         return Registered.ADDED if rows[0][0] == 1 else Registered.CHANGED
 
     def is_registered(self, registration: Registration) -> bool:
         """Return whether the schedule is stored just so; a pure read."""
-        return bool(self._runner.rows(self.sql.IS_REGISTERED, **_values(registration))[0][0])
+        return bool(self.engine.rows(self.sql.IS_REGISTERED, **_values(registration))[0][0])
 
     def unregister(self, name: str, *, only_declared: bool = False) -> bool:
         """Delete the schedule of that name; return whether there was one.
@@ -65,17 +57,17 @@ class Schedules(ABC):
         Law: CONTRACT 4.1.
         """
         values = {"name": name, "only_declared": only_declared}
-        return self._runner.count(self.sql.UNREGISTER, **values) == 1
+        return self.engine.count(self.sql.UNREGISTER, **values) == 1
 
     def declared_names(self) -> list[str]:
         """Return the names of the stored schedules that were declared in code, sorted."""
-        return [row[0] for row in self._runner.rows(self.sql.DECLARED_NAMES)]
+        return [row[0] for row in self.engine.rows(self.sql.DECLARED_NAMES)]
 
     # -- ticking --------------------------------------------------------------------------
 
     def outlook(self) -> Outlook:
         """Return what is due and what lies ahead; a pure read that waits for nobody."""
-        is_due, next_boundary_at, now_us = self._runner.rows(self.sql.OUTLOOK)[0]
+        is_due, next_boundary_at, now_us = self.engine.rows(self.sql.OUTLOOK)[0]
         return Outlook(bool(is_due), next_boundary_at, now_us)
 
     def due(self, until: int, *, after: Position, n: int) -> list[Due]:
@@ -87,7 +79,7 @@ class Schedules(ABC):
         Law: CONTRACT 4.5.
         """
         values = {"until": until, "after_at": after.next_boundary_at, "after_name": after.name}
-        return [Due._make(row) for row in self._runner.rows(self.sql.DUE, **values, n=n)]
+        return [Due._make(row) for row in self.engine.rows(self.sql.DUE, **values, n=n)]
 
     @abstractmethod
     def advance(self, advances: Sequence[Advance]) -> set[str]:
@@ -111,7 +103,7 @@ class Schedules(ABC):
 
     def audit(self) -> list[LedgerLine]:
         """Return the ledger of every schedule, by name; one statement, one instant."""
-        lines = map(LedgerLine._make, self._runner.rows(self.sql.AUDIT))
+        lines = map(LedgerLine._make, self.engine.rows(self.sql.AUDIT))
         return [
             line._replace(declared=bool(line.declared), adds_up=bool(line.adds_up))
             for line in lines
@@ -121,7 +113,7 @@ class Schedules(ABC):
 
     def is_lease_free(self, name: str) -> bool:
         """Return whether ``take_lease`` could succeed now; a pure read."""
-        return not self._runner.rows(self.sql.IS_LEASE_HELD, name=name)[0][0]
+        return not self.engine.rows(self.sql.IS_LEASE_HELD, name=name)[0][0]
 
     def take_lease(self, name: str, *, owner: str, lease_us: int) -> bool:
         """Take a lease for ``owner`` until now + lease, if nobody holds it.
@@ -133,7 +125,7 @@ class Schedules(ABC):
         Law: CONTRACT 4.4.
         """
         values = {"name": name, "owner": owner, "lease_us": lease_us}
-        return bool(self._runner.rows(self.sql.TAKE_LEASE, **values))
+        return bool(self.engine.rows(self.sql.TAKE_LEASE, **values))
 
     def renew_lease(self, name: str, *, owner: str, lease_us: int) -> bool:
         """Extend a lease to now + lease, if it is still ``owner``'s.
@@ -144,14 +136,14 @@ class Schedules(ABC):
         Law: CONTRACT 4.4.
         """
         values = {"name": name, "owner": owner, "lease_us": lease_us}
-        return self._runner.count(self.sql.RENEW_LEASE, **values) == 1
+        return self.engine.count(self.sql.RENEW_LEASE, **values) == 1
 
     def release_lease(self, name: str, *, owner: str) -> bool:
         """Give a lease back, if it is still ``owner``'s.
 
         Law: CONTRACT 4.4.
         """
-        return self._runner.count(self.sql.RELEASE_LEASE, name=name, owner=owner) == 1
+        return self.engine.count(self.sql.RELEASE_LEASE, name=name, owner=owner) == 1
 
 
 def _values(registration: Registration) -> dict[str, Any]:

@@ -33,7 +33,8 @@ class StatementRunner(ABC):
         self.settings = settings
         self.frozen_now_us: int | None = None
         self._hot = threading.local()
-        self.sql = Statements(sql, {name: self.table(name) for name in TABLES})
+        self.identifiers = {name: self.table(name) for name in TABLES}
+        self.sql = Statements(sql, self.identifiers)
 
     @abstractmethod
     def table(self, name: str) -> str:
@@ -103,6 +104,21 @@ class StatementRunner(ABC):
         """Run several statements as one: a transaction, or a savepoint of the caller's."""
         with transaction.atomic(using=self.using):
             yield
+
+
+class EnginePart(ABC):
+    """A part of an engine with statements of its own; it speaks through the engine.
+
+    What its statements do alone is written once, in the contract; an engine's own class adds
+    how it takes many values.
+    """
+
+    statements: ModuleType
+    """The module of the engine's own statements."""
+
+    def __init__(self, engine: StatementRunner) -> None:
+        self.engine = engine
+        self.sql = Statements(self.statements, engine.identifiers)
 
 
 def _is_watched(connection: BaseDatabaseWrapper) -> bool:

@@ -6,12 +6,11 @@ database's clock, and are bounded: none of them walks a table, however many rows
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from types import ModuleType
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from .statements import TABLES, StatementRunner, Statements
+from .statements import EnginePart
 
 
 class EnqueuedAgain(NamedTuple):
@@ -24,15 +23,8 @@ class EnqueuedAgain(NamedTuple):
     """Whether a claim may take it now; an event behind another of its key has to wait."""
 
 
-class Upkeep(ABC):
+class Upkeep(EnginePart):
     """Looking over all queues, and giving dead jobs another life."""
-
-    statements: ClassVar[ModuleType]
-    """The module of the engine's own statements."""
-
-    def __init__(self, engine: StatementRunner) -> None:
-        self.engine = engine
-        self.sql = Statements(self.statements, {name: engine.table(name) for name in TABLES})
 
     def live_queue_names(self, *, at_most: int) -> list[str]:
         """Return the names of queues that have live jobs, none twice, in no promised order.

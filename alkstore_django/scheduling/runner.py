@@ -75,6 +75,18 @@ class Runner:
             if self._stand_by():
                 self._lead()
 
+    def keep_running(self, on_lost: Callable[[LeadershipLost], None] = lambda lost: None) -> None:
+        """Run until stopped, standing by again after each loss of leadership.
+
+        Args:
+            on_lost: told of each; ends it all by raising.
+        """
+        while not self._stop.stopped:
+            try:
+                self.run()
+            except LeadershipLost as lost:
+                on_lost(lost)
+
     # -- standing by ----------------------------------------------------------------------
 
     def _stand_by(self) -> bool:

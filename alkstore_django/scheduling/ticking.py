@@ -128,23 +128,11 @@ class Ticker:
         is_fired_heard = is_heard(schedule_fired, scheduler_logger)
         for due, planned in plans:
             if is_fired_heard:
-                announce(
-                    schedule_fired,
-                    type(self),
-                    using=self._engine.using,
-                    schedule=due.name,
-                    queue=due.queue,
-                    n_fired=len(planned.boundaries),
-                )
+                n_fired = len(planned.boundaries)
+                announce(schedule_fired, type(self), **self._about(due), n_fired=n_fired)
             if planned.n_skipped:
-                announce(
-                    boundaries_skipped,
-                    type(self),
-                    using=self._engine.using,
-                    schedule=due.name,
-                    queue=due.queue,
-                    n_skipped=planned.n_skipped,
-                )
+                n_skipped = planned.n_skipped
+                announce(boundaries_skipped, type(self), **self._about(due), n_skipped=n_skipped)
 
     def _tell_failed(self, due: Due, error: Exception) -> None:
         """Tell of a bad schedule, but not again within a minute."""
@@ -154,14 +142,11 @@ class Ticker:
             return
         self._told_at = {name: at for name, at in self._told_at.items() if at > since}
         self._told_at[due.name] = now
-        announce(
-            schedule_failed,
-            type(self),
-            using=self._engine.using,
-            schedule=due.name,
-            queue=due.queue,
-            exception=error,
-        )
+        announce(schedule_failed, type(self), **self._about(due), exception=error)
+
+    def _about(self, due: Due) -> dict[str, str]:
+        """Return what every event about a schedule says."""
+        return {"using": self._engine.using, "schedule": due.name, "queue": due.queue}
 
 
 def _fault(due: Due) -> Exception | None:

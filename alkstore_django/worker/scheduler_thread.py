@@ -8,7 +8,6 @@ from collections.abc import Callable
 from django.db import connections
 
 from ..core.stop import StopToken
-from ..exceptions import LeadershipLost
 from ..scheduling.runner import Runner
 
 
@@ -41,12 +40,7 @@ class SchedulerThread:
 
     def _run(self) -> None:
         try:
-            runner = Runner(self._using, self._stop)
-            while not self._stop.stopped:
-                try:
-                    runner.run()
-                except LeadershipLost:
-                    continue  # stands by again
+            Runner(self._using, self._stop).keep_running()
         except BaseException as death:
             self._on_death(death)
         finally:

@@ -12,12 +12,12 @@ from django.test import override_settings
 from psycopg import sql
 
 from alkstore_django import Queue, Store
+from alkstore_django.engines.postgres.engine import PostgresEngine
 from alkstore_django.engines.registry import engine_for
 from alkstore_django.models import DeadJob, Job
 from alkstore_django.testing import frozen_time
 from tests.postgres.conftest import direct_connection, ear
 from tests.support.fresh import engine_objects, fresh_database, migrate
-from tests.support.waiting import eventually
 
 SCHEMAS = [
     "alkstore",
@@ -100,14 +100,22 @@ def test_any_schema_name_serves(fresh, schema):
 def test_an_alias_that_goes_away_leaves_no_connection(fresh, monkeypatch):
     """6.2 FR-106 The thread that sends what a burst held back closes what it opened."""
     monkeypatch.setattr("alkstore_django.engines.postgres.notify.LINGER_S", 2)
+    sent = threading.Event()
+    real_notify = PostgresEngine._notify
+
+    def notify(engine, queue):
+        real_notify(engine, queue)
+        if threading.current_thread().name == "alkstore-notify":
+            sent.set()
+
+    monkeypatch.setattr(PostgresEngine, "_notify", notify)
     with fresh("alkstore") as alias:
         migrate(alias)
         for _ in range(5):
             Queue("jobs", using=alias).enqueue({})
         notifying = [t for t in threading.enumerate() if t.name == "alkstore-notify"]
         assert notifying
-        notifier = engine_for(alias)._notifier
-        eventually(lambda: not notifier._held_back)  # its thread is about to send, or has sent
+        assert sent.wait(20)
     for thread in notifying:
         thread.join(20)
     gc.collect()  # a connection that was left open warns here, which is an error

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ...core.options import Stamps
-from ...core.records import Enqueued, JobRow
-from ..outbox import Outboxes, with_keys
-from ..statements import StatementRunner, claimed_rows
+from ...core.records import Enqueued
+from ..outbox import Outboxes
 from . import outbox_sql
 from .chunks import chunks
 
@@ -15,43 +14,18 @@ from .chunks import chunks
 class PostgresOutbox(Outboxes):
     """The events of one schema."""
 
-    def __init__(self, engine: StatementRunner) -> None:
-        super().__init__(engine, outbox_sql)
-
-    def enqueue(self, stamps: Stamps, payload: bytes, *, key: str) -> Enqueued:
-        values = {**stamps.as_dict(), "key": key}
-        rows = self._engine.rows(self.sql.ENQUEUE_KEYED, **values, payload=payload)
-        return Enqueued._make(rows[0])
+    statements = outbox_sql
 
     def enqueue_many(
         self, stamps: Stamps, payloads: Sequence[bytes], *, key: str
     ) -> list[Enqueued]:
         values = {**stamps.as_dict(), "key": key}
-        with self._engine.together():
+        with self.engine.together():
             stored = [self.enqueue(stamps, payloads[0], key=key)]
             for chunk in chunks(payloads[1:]):
-                rows = self._engine.rows(self.sql.ENQUEUE_BEHIND, **values, payloads=chunk)
+                rows = self.engine.rows(self.sql.ENQUEUE_BEHIND, **values, payloads=chunk)
                 stored += sorted(Enqueued._make(row) for row in rows)
         return stored
 
-    def claim(self, queue: str, *, worker_id: str, n: int, token: int) -> list[JobRow]:
-        values = {"queue": queue, "worker_id": worker_id, "n": n, "token": token}
-        rows = self._engine.rows(self.sql.CLAIM_IN_ORDER, **values)
-        claimed = claimed_rows([row[:-1] for row in rows], queue, worker_id, token)
-        return with_keys(claimed, {row[0]: row[-1] for row in rows})
-
     def promote(self, queue: str, keys: Collection[str]) -> int:
-        return self._engine.count(self.sql.PROMOTE, queue=queue, keys=list(keys)) if keys else 0
-
-    def waiting_keys(self, queue: str, *, after: str, limit: int) -> list[tuple[str, bool]]:
-        values = {"queue": queue, "after": after, "limit": limit}
-        rows = self._engine.rows(self.sql.WAITING_KEYS, **values)
-        return [(key, is_stranded) for key, is_stranded in rows]
-
-    def note_seen(self, consumer: str, event_id: str) -> bool:
-        values = {"consumer": consumer, "event_id": event_id}
-        return self._engine.count(self.sql.NOTE_SEEN, **values) == 1
-
-    def forget_seen(self, consumer: str, *, retention_s: int, limit: int) -> int:
-        values = {"consumer": consumer, "retention_s": retention_s, "limit": limit}
-        return self._engine.count(self.sql.FORGET_SEEN, **values)
+        return self.engine.count(self.sql.PROMOTE, queue=queue, keys=list(keys)) if keys else 0

@@ -3,7 +3,7 @@
 See ``sql.py`` for the form, and ``engines/outbox.py`` for what is in the way of what.
 """
 
-from .sql import CEIL_NOW_S, CLAIMED_COLUMNS, LAPSED, NOW_S, NOW_US, UNEXPIRED
+from .sql import CLAIMED_COLUMNS, EXPIRES_AT, MARK_CHOSEN, NOW_S, RUN_AT, candidates
 
 # Whether a row is in the way of the later ones of its key: not if it can never be claimed again.
 # A number, and unequal to 0: the planner takes that for true of nearly all rows, as it is. If it
@@ -28,9 +28,12 @@ def _first_from(key: str) -> str:
 
 # Producers of one key take turns: the id is drawn after the lock, which lasts until the
 # transaction has ended and its row is there for all to see.
-_TURN = (
-    """SELECT pg_advisory_xact_lock(hashtextextended(%(key)s, hashtextextended(%(queue)s, 0)))"""
-)
+def turn_of(queue: str, key: str) -> str:
+    """The number of the advisory lock of a key; all that store its events take this one."""
+    return f"hashtextextended({key}, hashtextextended({queue}, 0))"
+
+
+_TURN = f"SELECT pg_advisory_xact_lock({turn_of('%(queue)s', '%(key)s')})"
 
 # A commit that a crash of the server may forget: a claim, or a promotion, is then made again.
 _UNFLUSHED = "SELECT set_config('synchronous_commit', 'off', true)"
@@ -43,8 +46,8 @@ SELECT %(queue)s, %(key)s,
        CASE WHEN (SELECT first.key {_first_from("%(key)s::text")}) = %(key)s::text
             THEN 'behind' ELSE 'pending' END,
        %(priority)s,
-       coalesce(({NOW_US} + %(delay_us)s::bigint + 999999) / 1000000, %(run_at)s::bigint, {NOW_S}),
-       ({NOW_US} + %(expires_us)s::bigint + 999999) / 1000000,
+       {RUN_AT},
+       {EXPIRES_AT},
        0, %(max_attempts)s, %(visibility_timeout_s)s, %(backoff_base_s)s, {NOW_S},
        %(codec)s, %(payload)s
   FROM turn
@@ -56,8 +59,8 @@ ENQUEUE_BEHIND = f"""/* alkstore:enqueue_behind */
 INSERT INTO $job (queue, key, state, priority, run_at, expires_at, attempts, max_attempts,
                   visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)
 SELECT %(queue)s, %(key)s, 'behind', %(priority)s,
-       coalesce(({NOW_US} + %(delay_us)s::bigint + 999999) / 1000000, %(run_at)s::bigint, {NOW_S}),
-       ({NOW_US} + %(expires_us)s::bigint + 999999) / 1000000,
+       {RUN_AT},
+       {EXPIRES_AT},
        0, %(max_attempts)s, %(visibility_timeout_s)s, %(backoff_base_s)s, {NOW_S},
        %(codec)s, payload
   FROM unnest(%(payloads)s::bytea[]) WITH ORDINALITY AS given (payload, place)
@@ -74,54 +77,15 @@ IN_ORDER = f"""CASE WHEN job.key IS NULL THEN 1
 CLAIM_IN_ORDER = f"""/* alkstore:claim_in_order */
 WITH RECURSIVE unflushed AS MATERIALIZED (
     {_UNFLUSHED}
-), priorities (priority) AS (
-    (SELECT priority FROM $job
-      WHERE queue = %(queue)s AND state = 'pending'
-      ORDER BY priority DESC LIMIT 1)
-    UNION ALL
-    SELECT (SELECT lower.priority FROM $job AS lower
-             WHERE lower.queue = %(queue)s AND lower.state = 'pending'
-               AND lower.priority < priorities.priority
-             ORDER BY lower.priority DESC LIMIT 1)
-      FROM priorities WHERE priorities.priority IS NOT NULL
-), candidates AS MATERIALIZED (
-    SELECT * FROM (
-        SELECT ready.* FROM priorities CROSS JOIN LATERAL (
-            SELECT id, priority, run_at FROM $job
-             WHERE queue = %(queue)s AND state = 'pending'
-               AND priority = priorities.priority AND run_at <= {NOW_S} AND {UNEXPIRED}
-               AND {IN_ORDER}
-             ORDER BY run_at, id
-             LIMIT %(n)s
-               FOR UPDATE SKIP LOCKED
-        ) AS ready
-        WHERE priorities.priority IS NOT NULL
-        LIMIT %(n)s
-    ) AS pending
-    UNION ALL
-    SELECT * FROM (
-        SELECT id, priority, run_at FROM $job
-         WHERE queue = %(queue)s AND {LAPSED} AND attempts < max_attempts AND {UNEXPIRED}
-           AND {IN_ORDER}
-         ORDER BY priority DESC, run_at, id
-         LIMIT %(n)s
-           FOR UPDATE SKIP LOCKED
-    ) AS lapsed
-), chosen AS MATERIALIZED (
+), {candidates(f"AND {IN_ORDER}")}, chosen AS MATERIALIZED (
     SELECT id FROM candidates
      WHERE (SELECT count(*) FROM unflushed) = 1
      ORDER BY priority DESC, run_at, id LIMIT %(n)s
 )
-UPDATE $job
-   SET state = 'processing', attempts = attempts + 1, worker_id = %(worker_id)s,
-       claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
-       claim_token = %(token)s
-  FROM chosen
- WHERE job.id = chosen.id
+{MARK_CHOSEN}
 RETURNING {CLAIMED_COLUMNS}, job.key
 """
 
-# That the row is behind is said the long way round, or the planner would go through all that are.
 PROMOTE = f"""/* alkstore:promote */
 WITH unflushed AS MATERIALIZED (
     {_UNFLUSHED}

@@ -6,21 +6,19 @@ from collections.abc import Sequence
 
 from ...core.schedules import Advance, Fire
 from ..schedules import Schedules
-from ..statements import StatementRunner
 from . import schedule_sql
 
 
 class PostgresSchedules(Schedules):
     """Many values travel as arrays."""
 
-    def __init__(self, runner: StatementRunner) -> None:
-        super().__init__(runner, schedule_sql)
+    statements = schedule_sql
 
     def advance(self, advances: Sequence[Advance]) -> set[str]:
         if not advances:
             return set()
         names, froms, nexts, fireds, skippeds, lasts = map(list, zip(*advances, strict=True))
-        rows = self._runner.rows(
+        rows = self.engine.rows(
             self.sql.ADVANCE,
             names=names, froms=froms, nexts=nexts, fireds=fireds, skippeds=skippeds, lasts=lasts,
         )  # fmt: skip
@@ -30,4 +28,4 @@ class PostgresSchedules(Schedules):
         if not fires:
             return 0
         boundaries, names = map(list, zip(*fires, strict=True))
-        return self._runner.count(self.sql.FIRE, boundaries=boundaries, names=names)
+        return self.engine.count(self.sql.FIRE, boundaries=boundaries, names=names)

@@ -12,6 +12,11 @@ NOW_S = """coalesce(%(now_us)s::bigint / 1000000,
              floor(extract(epoch FROM statement_timestamp()))::bigint)"""
 CEIL_NOW_S = f"(({NOW_US} + 999999) / 1000000)"
 
+# What an enqueue promises: the lengths are added to the clock, and the sum is rounded up.
+RUN_AT = f"""coalesce(({NOW_US} + %(delay_us)s::bigint + 999999) / 1000000,
+                 %(run_at)s::bigint, {NOW_S})"""
+EXPIRES_AT = f"({NOW_US} + %(expires_us)s::bigint + 999999) / 1000000"
+
 COLUMNS = """id, queue, CASE state WHEN 'behind' THEN 'pending' ELSE state END AS state, priority,
     run_at, expires_at, attempts, max_attempts, visibility_timeout_s, backoff_base_s,
     enqueued_at, worker_id, claimed_at, deadline,
@@ -48,8 +53,8 @@ ENQUEUE = f"""/* alkstore:enqueue */
 INSERT INTO $job (queue, state, priority, run_at, expires_at, attempts, max_attempts,
                   visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)
 VALUES (%(queue)s, 'pending', %(priority)s,
-        coalesce(({NOW_US} + %(delay_us)s::bigint + 999999) / 1000000, %(run_at)s::bigint, {NOW_S}),
-        ({NOW_US} + %(expires_us)s::bigint + 999999) / 1000000,
+        {RUN_AT},
+        {EXPIRES_AT},
         0, %(max_attempts)s, %(visibility_timeout_s)s, %(backoff_base_s)s, {NOW_S},
         %(codec)s, %(payload)s)
 RETURNING id, run_at <= {NOW_S}
@@ -68,8 +73,8 @@ ENQUEUE_MANY = f"""/* alkstore:enqueue_many */
 INSERT INTO $job (queue, state, priority, run_at, expires_at, attempts, max_attempts,
                   visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)
 SELECT %(queue)s, 'pending', %(priority)s,
-       coalesce(({NOW_US} + %(delay_us)s::bigint + 999999) / 1000000, %(run_at)s::bigint, {NOW_S}),
-       ({NOW_US} + %(expires_us)s::bigint + 999999) / 1000000,
+       {RUN_AT},
+       {EXPIRES_AT},
        0, %(max_attempts)s, %(visibility_timeout_s)s, %(backoff_base_s)s, {NOW_S},
        %(codec)s, payload
   FROM unnest(%(payloads)s::bytea[]) WITH ORDINALITY AS given (payload, place)
@@ -99,19 +104,24 @@ SELECT {KEPT_COLUMNS}, %(error)s, {NOW_S} FROM gone
 """
 
 # What a claim does to the rows that it has chosen.
-_MARK_CHOSEN = f"""UPDATE $job
+MARK_CHOSEN = f"""UPDATE $job
    SET state = 'processing', attempts = attempts + 1, worker_id = %(worker_id)s,
        claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
        claim_token = %(token)s
   FROM chosen
- WHERE job.id = chosen.id
-RETURNING {CLAIMED_COLUMNS}"""
+ WHERE job.id = chosen.id"""
+
 
 # The pending jobs are found by a skip scan: one short index range per distinct priority, so
 # that jobs which are not ready yet are never walked over, whatever their number. The lapsed
 # ones come in the same order from an index of their own, which holds only claimed jobs.
-CLAIM = f"""/* alkstore:claim */
-WITH RECURSIVE priorities (priority) AS (
+def candidates(also: str = "") -> str:
+    """The ready jobs that a claim chooses from, as two parts of a WITH RECURSIVE clause.
+
+    Args:
+        also: one more condition on them, beginning with AND.
+    """
+    return f"""priorities (priority) AS (
     (SELECT priority FROM $job
       WHERE queue = %(queue)s AND state = 'pending'
       ORDER BY priority DESC LIMIT 1)
@@ -126,7 +136,7 @@ WITH RECURSIVE priorities (priority) AS (
         SELECT ready.* FROM priorities CROSS JOIN LATERAL (
             SELECT id, priority, run_at FROM $job
              WHERE queue = %(queue)s AND state = 'pending'
-               AND priority = priorities.priority AND run_at <= {NOW_S} AND {UNEXPIRED}
+               AND priority = priorities.priority AND run_at <= {NOW_S} AND {UNEXPIRED} {also}
              ORDER BY run_at, id
              LIMIT %(n)s
                FOR UPDATE SKIP LOCKED
@@ -137,15 +147,20 @@ WITH RECURSIVE priorities (priority) AS (
     UNION ALL
     SELECT * FROM (
         SELECT id, priority, run_at FROM $job
-         WHERE queue = %(queue)s AND {LAPSED} AND attempts < max_attempts AND {UNEXPIRED}
+         WHERE queue = %(queue)s AND {LAPSED} AND attempts < max_attempts AND {UNEXPIRED} {also}
          ORDER BY priority DESC, run_at, id
          LIMIT %(n)s
            FOR UPDATE SKIP LOCKED
     ) AS lapsed
-), chosen AS MATERIALIZED (
+)"""
+
+
+CLAIM = f"""/* alkstore:claim */
+WITH RECURSIVE {candidates()}, chosen AS MATERIALIZED (
     SELECT id FROM candidates ORDER BY priority DESC, run_at, id LIMIT %(n)s
 )
-{_MARK_CHOSEN}
+{MARK_CHOSEN}
+RETURNING {CLAIMED_COLUMNS}
 """
 
 # The worker's own claim: from its frontier on, segment by segment in claim order. A segment
@@ -186,7 +201,8 @@ WITH unflushed AS MATERIALIZED (
      WHERE (SELECT count(*) FROM unflushed) = 1
      LIMIT %(n)s
 )
-{_MARK_CHOSEN}
+{MARK_CHOSEN}
+RETURNING {CLAIMED_COLUMNS}
 """
 
 ACK = f"""/* alkstore:ack */

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
-from typing import ClassVar
 
 from ..upkeep import EnqueuedAgain, Upkeep
 from . import upkeep_sql
@@ -13,7 +11,7 @@ from . import upkeep_sql
 class PostgresUpkeep(Upkeep):
     """Loose index scans, and moves by one statement."""
 
-    statements: ClassVar[ModuleType] = upkeep_sql
+    statements = upkeep_sql
 
     def enqueue_again(self, dead_ids: Sequence[int]) -> list[EnqueuedAgain]:
         ids = list(dead_ids)

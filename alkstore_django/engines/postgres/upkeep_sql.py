@@ -1,32 +1,27 @@
 """The statements of upkeep on PostgreSQL; the twin of ``engines/sqlite/upkeep_sql.py``."""
 
+from .outbox_sql import turn_of
 from .sql import NOW_S
 
-# A loose index scan: from each name the index leads straight to the next. One scan per partial
-# index, and together they hold every live row.
-LIVE_QUEUE_NAMES = """/* alkstore:live_queue_names */
-WITH RECURSIVE pending (queue) AS (
-    (SELECT queue FROM $job WHERE state = 'pending' ORDER BY queue LIMIT 1)
+
+def _names(walk: str, table: str, condition: str) -> str:
+    """A loose index scan, as a part of a WITH clause: from each name the index leads straight
+    to the next."""
+    return f"""{walk} (queue) AS (
+    (SELECT queue FROM {table} WHERE {condition} ORDER BY queue LIMIT 1)
     UNION ALL
-    SELECT (SELECT job.queue FROM $job AS job
-             WHERE job.state = 'pending' AND job.queue > pending.queue
+    SELECT (SELECT job.queue FROM {table} AS job
+             WHERE {condition} AND job.queue > {walk}.queue
              ORDER BY job.queue LIMIT 1)
-      FROM pending WHERE pending.queue IS NOT NULL
-), processing (queue) AS (
-    (SELECT queue FROM $job WHERE state = 'processing' ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT job.queue FROM $job AS job
-             WHERE job.state = 'processing' AND job.queue > processing.queue
-             ORDER BY job.queue LIMIT 1)
-      FROM processing WHERE processing.queue IS NOT NULL
-), keyed (queue) AS (
-    (SELECT queue FROM $job WHERE key IS NOT NULL ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT job.queue FROM $job AS job
-             WHERE job.key IS NOT NULL AND job.queue > keyed.queue
-             ORDER BY job.queue LIMIT 1)
-      FROM keyed WHERE keyed.queue IS NOT NULL
-)
+      FROM {walk} WHERE {walk}.queue IS NOT NULL
+)"""
+
+
+# One scan per partial index; together they hold every live row.
+LIVE_QUEUE_NAMES = f"""/* alkstore:live_queue_names */
+WITH RECURSIVE {_names("pending", "$job", "state = 'pending'")},
+{_names("processing", "$job", "state = 'processing'")},
+{_names("keyed", "$job", "key IS NOT NULL")}
 SELECT queue FROM (
     (SELECT queue FROM pending WHERE queue IS NOT NULL LIMIT %(at_most)s)
     UNION
@@ -37,15 +32,8 @@ SELECT queue FROM (
 LIMIT %(at_most)s
 """
 
-DEAD_QUEUE_NAMES = """/* alkstore:dead_queue_names */
-WITH RECURSIVE dead (queue) AS (
-    (SELECT queue FROM $dead_job ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT job.queue FROM $dead_job AS job
-             WHERE job.queue > dead.queue
-             ORDER BY job.queue LIMIT 1)
-      FROM dead WHERE dead.queue IS NOT NULL
-)
+DEAD_QUEUE_NAMES = f"""/* alkstore:dead_queue_names */
+WITH RECURSIVE {_names("dead", "$dead_job", "true")}
 SELECT queue FROM dead WHERE queue IS NOT NULL LIMIT %(at_most)s
 """
 
@@ -58,9 +46,9 @@ SELECT count(*) FROM (
 # Events of one key come into being one after the other: whoever stores one holds this lock to
 # the end of the transaction. Locks are taken in one order, so that two such calls cannot
 # deadlock, and in a statement of their own: the next one sees what was stored before them.
-LOCK_KEYS = """/* alkstore:lock_keys */
+LOCK_KEYS = f"""/* alkstore:lock_keys */
 SELECT pg_advisory_xact_lock(place)
-  FROM (SELECT DISTINCT hashtextextended(key, hashtextextended(queue, 0)) AS place FROM $dead_job
+  FROM (SELECT DISTINCT {turn_of("queue", "key")} AS place FROM $dead_job
          WHERE id = ANY(%(ids)s::bigint[]) AND key IS NOT NULL
          ORDER BY place
         OFFSET 0) AS places

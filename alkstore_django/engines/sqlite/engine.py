@@ -76,8 +76,7 @@ class SQLiteEngine(Engine):
         return f'"__alkstore_{name}"'
 
     def schema_script(self, name: str) -> str:
-        identifiers = {name: self.table(name) for name in TABLES}
-        return read_schema_script(__package__, name, identifiers)
+        return read_schema_script(__package__, name, self.identifiers)
 
     def has_tables(self) -> bool:
         names = json.dumps([f"__alkstore_{name}" for name in TABLES])

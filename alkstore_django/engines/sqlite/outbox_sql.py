@@ -4,7 +4,7 @@ See ``sql.py`` for the form, and ``engines/outbox.py`` for what is in the way of
 writer's turn is the producers' turn, too: what they insert is there in the order of the ids.
 """
 
-from .sql import CEIL_NOW_S, CLAIMED_COLUMNS, LAPSED, NOW_S, NOW_US, UNEXPIRED
+from .sql import CLAIMED_COLUMNS, EXPIRES_AT, MARK_CHOSEN, NOW_S, RUN_AT, ready
 
 # Whether a row is in the way of the later ones of its key: not if it can never be claimed again.
 IN_THE_WAY = f"""CASE WHEN first.state = 'processing' AND first.deadline > {NOW_S} THEN 1
@@ -28,8 +28,8 @@ VALUES (%(queue)s, %(key)s,
         CASE WHEN (SELECT first.key {_first_from("%(key)s")}) = %(key)s
              THEN 'behind' ELSE 'pending' END,
         %(priority)s,
-        coalesce(({NOW_US} + %(delay_us)s + 999999) / 1000000, %(run_at)s, {NOW_S}),
-        ({NOW_US} + %(expires_us)s + 999999) / 1000000,
+        {RUN_AT},
+        {EXPIRES_AT},
         0, %(max_attempts)s, %(visibility_timeout_s)s, %(backoff_base_s)s, {NOW_S},
         %(codec)s, %(payload)s)
 RETURNING id, run_at <= {NOW_S}
@@ -40,8 +40,8 @@ ENQUEUE_BEHIND = f"""/* alkstore:enqueue_behind */
 INSERT INTO $job (queue, key, state, priority, run_at, expires_at, attempts, max_attempts,
                   visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)
 SELECT %(queue)s, %(key)s, 'behind', %(priority)s,
-       coalesce(({NOW_US} + %(delay_us)s + 999999) / 1000000, %(run_at)s, {NOW_S}),
-       ({NOW_US} + %(expires_us)s + 999999) / 1000000,
+       {RUN_AT},
+       {EXPIRES_AT},
        0, %(max_attempts)s, %(visibility_timeout_s)s, %(backoff_base_s)s, {NOW_S},
        %(codec)s, column1
   FROM (VALUES (%(payloads)s))
@@ -53,36 +53,7 @@ IN_ORDER = f"""CASE WHEN job.key IS NULL THEN 1
                     WHEN (SELECT first.id {_first_from("job.key")}) = job.id THEN 1
                     ELSE 0 END <> 0"""
 
-# As _READY in sql.py, in order per key.
-_READY_IN_ORDER = f"""
-    SELECT * FROM (
-        WITH RECURSIVE priorities (priority) AS (
-            SELECT * FROM (SELECT priority FROM $job INDEXED BY __alkstore_job_claim
-                            WHERE queue = %(queue)s AND state = 'pending'
-                            ORDER BY priority DESC LIMIT 1)
-            UNION ALL
-            SELECT (SELECT lower.priority FROM $job AS lower INDEXED BY __alkstore_job_claim
-                     WHERE lower.queue = %(queue)s AND lower.state = 'pending'
-                       AND lower.priority < priorities.priority
-                     ORDER BY lower.priority DESC LIMIT 1)
-              FROM priorities WHERE priorities.priority IS NOT NULL
-        )
-        SELECT job.id, job.priority, job.run_at
-          FROM priorities CROSS JOIN $job AS job INDEXED BY __alkstore_job_claim
-         WHERE likelihood(priorities.priority IS NOT NULL, 0.000001)
-           AND job.queue = %(queue)s AND job.state = 'pending'
-           AND job.priority = priorities.priority AND job.run_at <= {NOW_S} AND {UNEXPIRED}
-           AND {IN_ORDER}
-         LIMIT %(n)s
-    )
-    UNION ALL
-    SELECT * FROM (
-        SELECT id, priority, run_at FROM $job AS job INDEXED BY __alkstore_job_lapse
-         WHERE queue = %(queue)s AND {LAPSED} AND attempts < max_attempts AND {UNEXPIRED}
-           AND {IN_ORDER}
-         ORDER BY priority DESC, run_at, id
-         LIMIT %(n)s
-    )"""
+_READY_IN_ORDER = ready(f"AND {IN_ORDER}")
 
 # Asked before the claim, so that a claimant that finds nothing never takes the write lock.
 HAS_READY_IN_ORDER = f"""/* alkstore:has_ready_in_order */
@@ -90,10 +61,7 @@ SELECT EXISTS ({_READY_IN_ORDER})
 """
 
 CLAIM_IN_ORDER = f"""/* alkstore:claim_in_order */
-UPDATE $job
-   SET state = 'processing', attempts = attempts + 1, worker_id = %(worker_id)s,
-       claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
-       claim_token = %(token)s
+{MARK_CHOSEN}
  WHERE id IN (SELECT id FROM ({_READY_IN_ORDER}) ORDER BY priority DESC, run_at, id LIMIT %(n)s)
 RETURNING {CLAIMED_COLUMNS}, key
 """

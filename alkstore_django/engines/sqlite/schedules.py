@@ -7,22 +7,18 @@ from collections.abc import Sequence
 
 from ...core.schedules import Advance, Fire
 from ..schedules import Schedules
-from ..statements import StatementRunner
 from . import schedule_sql
 
 
 class SQLiteSchedules(Schedules):
     """Many values travel as JSON. There are no locks on rows: who writes has the file."""
 
-    def __init__(self, runner: StatementRunner) -> None:
-        super().__init__(runner, schedule_sql)
+    statements = schedule_sql
 
     def advance(self, advances: Sequence[Advance]) -> set[str]:
         if not advances:
             return set()
-        return {
-            row[0] for row in self._runner.rows(self.sql.ADVANCE, advances=json.dumps(advances))
-        }
+        return {row[0] for row in self.engine.rows(self.sql.ADVANCE, advances=json.dumps(advances))}
 
     def fire(self, fires: Sequence[Fire]) -> int:
-        return self._runner.count(self.sql.FIRE, fires=json.dumps(fires)) if fires else 0
+        return self.engine.count(self.sql.FIRE, fires=json.dumps(fires)) if fires else 0

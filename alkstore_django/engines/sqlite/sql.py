@@ -12,6 +12,10 @@ NOW_US = """coalesce(%(now_us)s,
 NOW_S = f"({NOW_US} / 1000000)"
 CEIL_NOW_S = f"(({NOW_US} + 999999) / 1000000)"
 
+# What an enqueue promises: the lengths are added to the clock, and the sum is rounded up.
+RUN_AT = f"""coalesce(({NOW_US} + %(delay_us)s + 999999) / 1000000, %(run_at)s, {NOW_S})"""
+EXPIRES_AT = f"({NOW_US} + %(expires_us)s + 999999) / 1000000"
+
 COLUMNS = """id, queue, CASE state WHEN 'behind' THEN 'pending' ELSE state END AS state, priority,
     run_at, expires_at, attempts, max_attempts, visibility_timeout_s, backoff_base_s,
     enqueued_at, worker_id, claimed_at, deadline,
@@ -45,8 +49,8 @@ ENQUEUE = f"""/* alkstore:enqueue */
 INSERT INTO $job (queue, state, priority, run_at, expires_at, attempts, max_attempts,
                   visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)
 VALUES (%(queue)s, 'pending', %(priority)s,
-        coalesce(({NOW_US} + %(delay_us)s + 999999) / 1000000, %(run_at)s, {NOW_S}),
-        ({NOW_US} + %(expires_us)s + 999999) / 1000000,
+        {RUN_AT},
+        {EXPIRES_AT},
         0, %(max_attempts)s, %(visibility_timeout_s)s, %(backoff_base_s)s, {NOW_S},
         %(codec)s, %(payload)s)
 RETURNING id, run_at <= {NOW_S}
@@ -67,8 +71,8 @@ ENQUEUE_MANY = f"""/* alkstore:enqueue_many */
 INSERT INTO $job (queue, state, priority, run_at, expires_at, attempts, max_attempts,
                   visibility_timeout_s, backoff_base_s, enqueued_at, codec, payload)
 SELECT %(queue)s, 'pending', %(priority)s,
-       coalesce(({NOW_US} + %(delay_us)s + 999999) / 1000000, %(run_at)s, {NOW_S}),
-       ({NOW_US} + %(expires_us)s + 999999) / 1000000,
+       {RUN_AT},
+       {EXPIRES_AT},
        0, %(max_attempts)s, %(visibility_timeout_s)s, %(backoff_base_s)s, {NOW_S},
        %(codec)s, column1
   FROM (VALUES (%(payloads)s))
@@ -94,13 +98,20 @@ DELETE FROM $job WHERE id IN ({_SPENT_IDS})
 """,
 )
 
+
 # The pending jobs are found by a skip scan: one short index range per distinct priority, so
 # that jobs which are not ready yet are never walked over, whatever their number. CROSS JOIN
 # fixes the order of the loops, and with it the order of the rows; INDEXED BY keeps the
 # planner from sorting, and the likelihood (of few priorities) from scanning the whole table
 # for a Bloom filter after ANALYZE. The lapsed ones come in the same order from an index of
 # their own.
-_READY = f"""
+def ready(also: str = "") -> str:
+    """The ready jobs, as a compound SELECT of id, priority and run_at.
+
+    Args:
+        also: one more condition on them, beginning with AND.
+    """
+    return f"""
     SELECT * FROM (
         WITH RECURSIVE priorities (priority) AS (
             SELECT * FROM (SELECT priority FROM $job INDEXED BY __alkstore_job_claim
@@ -118,27 +129,33 @@ _READY = f"""
          WHERE likelihood(priorities.priority IS NOT NULL, 0.000001)
            AND job.queue = %(queue)s AND job.state = 'pending'
            AND job.priority = priorities.priority AND job.run_at <= {NOW_S} AND {UNEXPIRED}
+           {also}
          LIMIT %(n)s
     )
     UNION ALL
     SELECT * FROM (
-        SELECT id, priority, run_at FROM $job INDEXED BY __alkstore_job_lapse
+        SELECT id, priority, run_at FROM $job AS job INDEXED BY __alkstore_job_lapse
          WHERE queue = %(queue)s AND {LAPSED} AND attempts < max_attempts AND {UNEXPIRED}
+           {also}
          ORDER BY priority DESC, run_at, id
          LIMIT %(n)s
     )"""
 
+
+# What a claim does to the rows that it has chosen.
+MARK_CHOSEN = f"""UPDATE $job
+   SET state = 'processing', attempts = attempts + 1, worker_id = %(worker_id)s,
+       claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
+       claim_token = %(token)s"""
+
 # Asked before the claim, so that a claimant that finds nothing never takes the write lock.
 HAS_READY = f"""/* alkstore:has_ready */
-SELECT EXISTS ({_READY})
+SELECT EXISTS ({ready()})
 """
 
 CLAIM = f"""/* alkstore:claim */
-UPDATE $job
-   SET state = 'processing', attempts = attempts + 1, worker_id = %(worker_id)s,
-       claimed_at = {NOW_S}, deadline = {CEIL_NOW_S} + visibility_timeout_s,
-       claim_token = %(token)s
- WHERE id IN (SELECT id FROM ({_READY}) ORDER BY priority DESC, run_at, id LIMIT %(n)s)
+{MARK_CHOSEN}
+ WHERE id IN (SELECT id FROM ({ready()}) ORDER BY priority DESC, run_at, id LIMIT %(n)s)
 RETURNING {CLAIMED_COLUMNS}
 """
 

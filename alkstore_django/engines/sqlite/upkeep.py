@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from types import ModuleType
-from typing import ClassVar
 
 from ..upkeep import EnqueuedAgain, Upkeep
 from . import upkeep_sql
@@ -14,7 +12,7 @@ from . import upkeep_sql
 class SQLiteUpkeep(Upkeep):
     """Loose index scans, and moves under the one write lock."""
 
-    statements: ClassVar[ModuleType] = upkeep_sql
+    statements = upkeep_sql
 
     def enqueue_again(self, dead_ids: Sequence[int]) -> list[EnqueuedAgain]:
         insert, delete = self.sql.ENQUEUE_AGAIN

@@ -2,34 +2,28 @@
 
 from .sql import NOW_S
 
-# A loose index scan: from each name the index leads straight to the next. One scan per partial
-# index, and together they hold every live row.
-LIVE_QUEUE_NAMES = """/* alkstore:live_queue_names */
-WITH RECURSIVE pending (queue) AS (
-    SELECT * FROM (SELECT queue FROM $job INDEXED BY __alkstore_job_claim
-                    WHERE state = 'pending' ORDER BY queue LIMIT 1)
+
+def _names(walk: str, source: str, condition: str) -> str:
+    """A loose index scan, as a part of a WITH clause: from each name the index leads straight
+    to the next."""
+    return f"""{walk} (queue) AS (
+    SELECT * FROM (SELECT queue FROM {source} WHERE {condition} ORDER BY queue LIMIT 1)
     UNION ALL
-    SELECT (SELECT job.queue FROM $job AS job INDEXED BY __alkstore_job_claim
-             WHERE job.state = 'pending' AND job.queue > pending.queue
+    SELECT (SELECT job.queue FROM {source}
+             WHERE {condition} AND job.queue > {walk}.queue
              ORDER BY job.queue LIMIT 1)
-      FROM pending WHERE pending.queue IS NOT NULL
-), processing (queue) AS (
-    SELECT * FROM (SELECT queue FROM $job INDEXED BY __alkstore_job_lapse
-                    WHERE state = 'processing' ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT job.queue FROM $job AS job INDEXED BY __alkstore_job_lapse
-             WHERE job.state = 'processing' AND job.queue > processing.queue
-             ORDER BY job.queue LIMIT 1)
-      FROM processing WHERE processing.queue IS NOT NULL
-), keyed (queue) AS (
-    SELECT * FROM (SELECT queue FROM $job INDEXED BY __alkstore_job_key
-                    WHERE key IS NOT NULL ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT job.queue FROM $job AS job INDEXED BY __alkstore_job_key
-             WHERE job.key IS NOT NULL AND job.queue > keyed.queue
-             ORDER BY job.queue LIMIT 1)
-      FROM keyed WHERE keyed.queue IS NOT NULL
-)
+      FROM {walk} WHERE {walk}.queue IS NOT NULL
+)"""
+
+
+_PENDING = "$job AS job INDEXED BY __alkstore_job_claim", "state = 'pending'"
+_PROCESSING = "$job AS job INDEXED BY __alkstore_job_lapse", "state = 'processing'"
+_KEYED = "$job AS job INDEXED BY __alkstore_job_key", "key IS NOT NULL"
+
+# One scan per partial index; together they hold every live row.
+LIVE_QUEUE_NAMES = f"""/* alkstore:live_queue_names */
+WITH RECURSIVE {_names("pending", *_PENDING)}, {_names("processing", *_PROCESSING)},
+{_names("keyed", *_KEYED)}
 SELECT queue FROM (
     SELECT * FROM (SELECT queue FROM pending WHERE queue IS NOT NULL LIMIT %(at_most)s)
     UNION
@@ -40,16 +34,8 @@ SELECT queue FROM (
 LIMIT %(at_most)s
 """
 
-DEAD_QUEUE_NAMES = """/* alkstore:dead_queue_names */
-WITH RECURSIVE dead (queue) AS (
-    SELECT * FROM (SELECT queue FROM $dead_job INDEXED BY __alkstore_dead_job_died
-                    ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT job.queue FROM $dead_job AS job INDEXED BY __alkstore_dead_job_died
-             WHERE job.queue > dead.queue
-             ORDER BY job.queue LIMIT 1)
-      FROM dead WHERE dead.queue IS NOT NULL
-)
+DEAD_QUEUE_NAMES = f"""/* alkstore:dead_queue_names */
+WITH RECURSIVE {_names("dead", "$dead_job AS job INDEXED BY __alkstore_dead_job_died", "true")}
 SELECT queue FROM dead WHERE queue IS NOT NULL LIMIT %(at_most)s
 """
 

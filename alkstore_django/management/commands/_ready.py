@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, CommandParser
 from django.db import Error, connections
 
 from ...conf import default_alias
@@ -13,6 +13,16 @@ from ...core.stop import StopToken
 from ...engines.base import Engine
 from ...engines.registry import engine_for
 from ...signals import announce, store_lost
+
+
+def add_database(parser: CommandParser, what: str) -> None:
+    """Add ``--database``, the alias that carries what a command is about."""
+    parser.add_argument(
+        "--database",
+        metavar="ALIAS",
+        help=f"the database alias that carries the {what}. Default: the only one that the "
+        "setting ALKSTORE names, else 'default'",
+    )
 
 
 def engine_of(alias: str | None) -> Engine:

@@ -13,6 +13,7 @@ from django.core.management.base import CommandParser
 from ...core.names import checked_worker_id
 from ...exceptions import InvalidName
 from ...worker.options import WorkerOptions
+from ._ready import add_database
 
 DEFAULTS = WorkerOptions()
 EXIT_CODES = (
@@ -45,12 +46,7 @@ def _add_what(parser: CommandParser) -> None:
         help="deliver the events of this outbox, with at most LIMIT deliveries at once in each "
         "process; may be repeated. With --queue or --outbox, what neither names is not served",
     )
-    parser.add_argument(
-        "--database",
-        metavar="ALIAS",
-        help="the database alias that carries the jobs. Default: the only one that the "
-        "setting ALKSTORE names, else 'default'",
-    )
+    add_database(parser, "jobs")
     parser.add_argument(
         "--drain",
         action="store_true",

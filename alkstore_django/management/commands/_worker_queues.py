@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.core.management.base import CommandError
 
-from ...core.names import OUTBOX_PREFIX, backing_name, outbox_of
+from ...core.names import backing_name, outbox_of
 from ...handlers import Handler, declared_names, handlers_on
 
 MAX_LIMIT = 1000
@@ -85,12 +85,10 @@ def _chosen(kind: Kind, texts: list[str], using: str) -> dict[str, int | None]:
 
 def _own_names(kind: Kind, stored: Collection[str] | Mapping[str, Handler]) -> set[str]:
     """Return the names that people know, of those that are of the kind."""
-    is_outbox = kind is OUTBOX
-    return {
-        name.removeprefix(OUTBOX_PREFIX) if is_outbox else name
-        for name in stored
-        if (outbox_of(name) is not None) is is_outbox
-    }
+    outboxes = {name: outbox_of(name) for name in stored}
+    if kind is OUTBOX:
+        return {outbox for outbox in outboxes.values() if outbox is not None}
+    return {name for name, outbox in outboxes.items() if outbox is None}
 
 
 def split_limit(text: str, known: Collection[str], noun: str = "queue") -> tuple[str, int | None]:

@@ -12,9 +12,9 @@ from ...engines.base import Engine
 from ...exceptions import LeadershipLost
 from ...scheduling.runner import Runner
 from ...worker.os_signals import stop_on_signals
-from ._ready import check_tables, engine_of, wait_until_ready
+from ._ready import add_database, check_tables, engine_of, wait_until_ready
 from ._schedule_lines import accounts, listing, register_and_tell
-from ._worker_lines import shown_log
+from ._shown_log import shown_log
 
 EXIT_CODES = (
     "Exit codes: 0 after a stop that was asked for, or when there was nothing to run; 1 after "
@@ -33,12 +33,7 @@ class Command(BaseCommand):
         return super().create_parser(prog_name, subcommand, **{"epilog": EXIT_CODES, **kwargs})
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--database",
-            metavar="ALIAS",
-            help="the database alias that carries the schedules. Default: the only one that the "
-            "setting ALKSTORE names, else 'default'",
-        )
+        add_database(parser, "schedules")
         parser.add_argument(
             "--prune",
             action="store_true",
@@ -102,14 +97,14 @@ class Command(BaseCommand):
                 return
             runner = Runner(engine.using, stop, on_gained=lambda: self._say(["Leading"]))
             self._say([f"Scheduler on {engine.display_name} ({engine.using}), standing by"])
-            while not stop.stopped:
-                try:
-                    runner.run()
-                except LeadershipLost as error:
-                    if options["on_lost"] == "exit":
-                        raise CommandError(f"{error}; another scheduler may lead now.") from None
-                    self._say(["Leadership lost, standing by"])
+            runner.keep_running(self._end if options["on_lost"] == "exit" else self._stand_by)
             self._say(["Scheduler stopped"])
+
+    def _end(self, lost: LeadershipLost) -> None:
+        raise CommandError(f"{lost}; another scheduler may lead now.") from None
+
+    def _stand_by(self, lost: LeadershipLost) -> None:
+        self._say(["Leadership lost, standing by"])
 
     def _register(self, engine: Engine, options: dict[str, Any]) -> None:
         self._say(register_and_tell(engine, pruning=options["prune"]))

@@ -9,15 +9,13 @@ import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
 
-from ...conf import default_alias
 from ...core.instants import MAX_LENGTH_S
 from ...core.names import backing_name, shown_queue
 from ...core.records import SweepResult
 from ...engines.base import Engine
-from ...engines.registry import engine_for
 from ...maintenance import retentions, swept, unknown_dead
+from ._ready import add_database, check_tables, engine_of
 
 COUNTED_AT_MOST = 10_000
 NAMES_AT_MOST = 1_000
@@ -48,12 +46,7 @@ class Command(BaseCommand):
             dest="outboxes",
             help="sweep this outbox; may be repeated",
         )
-        parser.add_argument(
-            "--database",
-            metavar="ALIAS",
-            help="the database alias that carries the jobs. Default: the only one that the "
-            "setting ALKSTORE names, else 'default'",
-        )
+        add_database(parser, "jobs")
         parser.add_argument(
             "--retention",
             type=_seconds,
@@ -63,21 +56,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:
-        using = options["database"] or default_alias()
-        if using not in connections:
-            raise CommandError(f"DATABASES has no alias {using!r}")
-        engine = engine_for(using)
-        if not engine.has_tables():
-            raise CommandError(
-                f"The tables of alkstore_django are missing on {using!r}. Run: "
-                f"manage.py migrate alkstore_django --database {using}"
-            )
+        engine = engine_of(options["database"])
+        check_tables(engine)
         self._verbosity = options["verbosity"]
         named = [*options["queues"], *map(backing_name, options["outboxes"])]
         if named:
-            self._sweep(_plan(engine, named, options["retention"]), using)
+            self._sweep(_plan(engine, named, options["retention"]), engine.using)
         else:
-            self._sweep_all(using, options["retention"])
+            self._sweep_all(engine.using, options["retention"])
 
     def _sweep_all(self, using: str, retention_s: int | None) -> None:
         """Sweep what is declared; report the rest, or sweep it too if told a retention."""

@@ -23,7 +23,8 @@ from ...worker.supervisor import Supervisor
 from ...worker.tally import Tally
 from ._ready import engine_of, wait_until_ready
 from ._schedule_lines import register_and_tell
-from ._worker_lines import goodbye, hello, shown_log
+from ._shown_log import shown_log
+from ._worker_lines import goodbye, hello
 from ._worker_options import EXIT_CODES, add_options
 from ._worker_plan import assignment, check_processes, health_file, is_reloading
 
