@@ -11,6 +11,7 @@ from alkstore_django import FailJob, RetryJob, StopToken
 from alkstore_django.testing import drain
 from tests.support.rows import count_live, dead_row, live_row
 from tests.testapp.models import Note
+from tests.worker.watched import WatchedOnLoop
 
 WAIT_S = 20
 MANY = 20
@@ -38,21 +39,10 @@ def test_many_at_a_time(make_queue, work):
 def test_no_more_than_its_limit(make_queue, work):
     """Issue 3: async_jobs bounds how many run at once, and that many do."""
     queue = make_queue()
-    three = asyncio.Barrier(3)
-    running, most = 0, 0
-
-    @queue.handler
-    async def handle(job):
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        async with asyncio.timeout(WAIT_S):
-            await three.wait()
-        running -= 1
-
+    watched = WatchedOnLoop(queue, together=3)
     queue.enqueue_many([None] * 30)
     assert work(queue, async_jobs=3).count("acked") == 30
-    assert most == 3
+    assert watched.most == 3
 
 
 def test_beside_plain_ones(make_queue, work):

@@ -1,6 +1,5 @@
 """How many handlers of one queue run at once: ``--queue NAME:LIMIT``, issue 3."""
 
-import asyncio
 import threading
 from collections import Counter
 
@@ -10,27 +9,9 @@ from alkstore_django import InvalidOptions
 from alkstore_django.handlers import Handler
 from alkstore_django.worker.options import WorkerOptions
 from alkstore_django.worker.slots import Slots
+from tests.worker.watched import Watched, WatchedOnLoop
 
 WAIT_S = 20
-
-
-class Watched:
-    """A handler that counts how many of its queue run at once; so many wait for each other."""
-
-    def __init__(self, queue, together):
-        self.most = self.running = self.done = 0
-        self._lock = threading.Lock()
-        self._together = threading.Barrier(together, timeout=WAIT_S)
-        queue.handler(self.handle)
-
-    def handle(self, job):
-        with self._lock:
-            self.running += 1
-            self.most = max(self.most, self.running)
-        self._together.wait()
-        with self._lock:
-            self.running -= 1
-            self.done += 1
 
 
 def test_never_more_than_its_limit(make_queue, work):
@@ -78,21 +59,10 @@ def test_a_drain_asks_a_queue_at_its_limit_again(make_queue, work):
 def test_a_limit_of_coroutines(make_queue, work):
     """Issue 3: a limit holds on the event loop as it does among threads."""
     queue = make_queue()
-    pair = asyncio.Barrier(2)
-    running, most = 0, 0
-
-    @queue.handler
-    async def handle(job):
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        async with asyncio.timeout(WAIT_S):
-            await pair.wait()
-        running -= 1
-
+    watched = WatchedOnLoop(queue, together=2)
     queue.enqueue_many([None] * 20)
     assert work(queue, async_jobs=9, limits={"jobs": 2}).count("acked") == 20
-    assert most == 2
+    assert watched.most == 2
 
 
 def test_a_limit_above_the_threads(make_queue, work):
